@@ -1,0 +1,63 @@
+# Everything is run through here; `make` alone lists the targets.
+INVENTORY ?= inventory/virtual
+# Large things that are built or downloaded once live outside the checkout.
+export ROCKNPU_CACHE ?= $(HOME)/.cache/rocknpu
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help site pods kubeconfig clean test lint unit sanity molecule bench collection setup
+
+VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
+RUN = PATH="$(VENV)/bin:$$PATH"
+EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
+VIRTUAL = $(filter inventory/virtual,$(patsubst %/,%,$(INVENTORY)))
+
+help:                ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+setup:               ## the Python environment, and this checkout as a collection
+	@tests/venv.sh "$(ROCKNPU_CACHE)" >/dev/null
+	@mkdir -p .build/ansible_collections/rocknpu
+	@ln -sfn ../../.. .build/ansible_collections/rocknpu/edge
+
+site: setup          ## boards -> cluster with schedulable NPUs (INVENTORY=inventory/mine for yours)
+	@test -e "$(INVENTORY)" || { echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
+ifneq ($(VIRTUAL),)
+	@$(EDGE) up
+endif
+	@$(RUN) ansible-playbook -i "$(INVENTORY)" site.yml
+
+pods: setup          ## three pods, one NPU share each, and a fourth that has to wait
+	@$(EDGE) pods --kubeconfig "$$($(MAKE) -s kubeconfig)"
+
+kubeconfig: setup    ## print the path of the cluster's kubeconfig
+	@$(RUN) ANSIBLE_CALLBACK_RESULT_FORMAT=json ansible 'k3s_server[0]' -i "$(INVENTORY)" \
+	    -m ansible.builtin.debug -a 'msg={{ k3s_kubeconfig | default("~/.kube/rocknpu-edge.yaml") | expanduser }}' \
+	    | sed -n 's/^ *"msg": "\(.*\)"$$/\1/p'
+
+clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
+	@$(EDGE) clean
+
+test: lint sanity molecule unit ## every check; the README says how long it takes
+
+lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) yamllint -s .
+	$(RUN) ansible-lint --offline
+	$(RUN) antsibull-changelog lint
+
+unit: setup          ## tests that need neither root nor containers
+	$(RUN) python3 -m pytest
+
+sanity: setup        ## ansible-test sanity on a copy at the path that it demands
+	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
+
+molecule: setup      ## the scenarios on virtual boards, with the collection installed from its archive
+	$(RUN) tests/molecule.sh "$(ROCKNPU_CACHE)"
+
+bench: setup         ## the figures of the plugin against their bars, one JSON line each
+	@$(RUN) python3 tests/bench/run.py
+
+collection: setup    ## build the archive for ansible-galaxy
+	$(RUN) ansible-galaxy collection build --force --output-path .build

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Run the molecule scenarios with the collection as a user has it: built, and installed from its archive.
+#   tests/molecule.sh CACHE_DIRECTORY [molecule's arguments, "test --all" by default]
+set -eu
+cd "$(dirname "$0")/.."
+cache=$1
+shift
+[ $# -gt 0 ] || set -- test --all
+installed=$cache/installed
+rm -rf "$installed"
+mkdir -p "$installed"
+ansible-galaxy collection build --force --output-path "$installed" >/dev/null
+ansible-galaxy collection install --force --offline --no-deps --collections-path "$installed" "$installed"/rocknpu-edge-*.tar.gz
+ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests python3 -m virtual_edge build
+ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests exec molecule "$@"
