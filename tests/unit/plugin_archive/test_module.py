@@ -1,0 +1,60 @@
+"""The module as Ansible starts it: arguments in, one JSON answer out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(arguments: dict[str, object]) -> dict[str, object]:
+    process = subprocess.run(
+        [sys.executable, "-m", "ansible_collections.rocknpu.edge.plugins.modules.plugin_archive"],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        capture_output=True,
+        text=True,
+        cwd=ROOT / ".build",
+    )
+    return json.loads(process.stdout or process.stderr)
+
+
+@pytest.fixture
+def arguments(source, index, tmp_path) -> dict[str, object]:
+    return {
+        "source": str(source),
+        "cache_dir": str(tmp_path / "cache"),
+        "python_version": "3.8.18",
+        "architecture": "aarch64",
+        "libc_version": "2.31",
+    }
+
+
+def test_first_run_builds_and_second_does_not(arguments):
+    first = run(arguments)
+    second = run(arguments)
+    assert (first["changed"], second["changed"]) == (True, False)
+    assert first["path"] == second["path"]
+    assert Path(first["path"]).is_file()
+    assert first["digest"] in first["path"]
+    assert first["platforms"][0] == "manylinux_2_31_aarch64"
+
+
+def test_check_mode_predicts_and_builds_nothing(arguments, tmp_path):
+    check = {**arguments, "_ansible_check_mode": True}
+    fresh = run(check)
+    assert fresh["changed"] is True
+    assert not (tmp_path / "cache").exists()
+    built = run(arguments)
+    assert (fresh["path"], fresh["digest"]) == (built["path"], built["digest"])
+    assert run(check)["changed"] is False
+
+
+def test_failure_is_one_message(arguments):
+    answer = run({**arguments, "architecture": "riscv64"})
+    assert answer["failed"] is True
+    assert answer["msg"].startswith("There are no Python packages for architecture 'riscv64'")
