@@ -1,0 +1,273 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Read nodes and pods from a Kubernetes API server, with errors that say what is wrong.
+
+The options are those of the collection kubernetes.core, so that what works there works here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import ssl
+import traceback
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from ansible.module_utils.basic import env_fallback  # type: ignore[import-untyped]
+
+from .kube_objects import KubeObject
+
+KUBERNETES_IMPORT_ERROR: str | None = None
+try:
+    import urllib3
+    import yaml
+    from kubernetes import client as kube_client
+    from kubernetes import config as kube_config
+except ImportError:
+    KUBERNETES_IMPORT_ERROR = traceback.format_exc()
+
+#: Argument specification of the options in the documentation fragment kube_auth.
+AUTH_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "kubeconfig": {"type": "path", "fallback": (env_fallback, ["K8S_AUTH_KUBECONFIG"])},
+    "context": {"type": "str", "fallback": (env_fallback, ["K8S_AUTH_CONTEXT"])},
+    "host": {"type": "str", "fallback": (env_fallback, ["K8S_AUTH_HOST"])},
+    "api_key": {
+        "type": "str",
+        "no_log": True,
+        "fallback": (env_fallback, ["K8S_AUTH_API_KEY"]),
+    },
+    "ca_cert": {
+        "type": "path",
+        "aliases": ["ssl_ca_cert"],
+        "fallback": (env_fallback, ["K8S_AUTH_SSL_CA_CERT", "K8S_AUTH_CA_CERT"]),
+    },
+    "validate_certs": {
+        "type": "bool",
+        "aliases": ["verify_ssl"],
+        "fallback": (env_fallback, ["K8S_AUTH_VERIFY_SSL", "K8S_AUTH_VALIDATE_CERTS"]),
+    },
+}
+
+_HEADER_WORD = re.compile(r"[!-~]+")
+
+
+class ApiError(Exception):
+    """The API server gave no answer that can be used.
+
+    Attributes:
+        reason: One of configuration, unreachable, certificate, unauthorized, forbidden and
+            unavailable.
+        may_pass: Whether waiting may cure it.
+    """
+
+    def __init__(self, reason: str, message: str, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.may_pass = may_pass
+
+
+class NodeApi:
+    """The two readings of the API that are needed here."""
+
+    def __init__(self, configuration: Any) -> None:
+        self._core = kube_client.CoreV1Api(kube_client.ApiClient(configuration))
+        self._address = _printable(configuration.host)
+
+    def nodes(self, timeout: float) -> list[KubeObject]:
+        """Return all nodes. timeout is in seconds.
+
+        Raises:
+            ApiError
+        """
+        return self._read("nodes", self._core.list_node, timeout)
+
+    def pods_of(self, node: str, timeout: float) -> list[KubeObject]:
+        """Return the pods of all namespaces that are bound to a node. timeout is in seconds.
+
+        Raises:
+            ApiError
+        """
+        selector = f"spec.nodeName={node}"
+        list_pods = self._core.list_pod_for_all_namespaces
+        return self._read("pods", list_pods, timeout, field_selector=selector)
+
+    def _read(
+        self, kind: str, method: Callable[..., Any], timeout: float, **arguments: str
+    ) -> list[KubeObject]:
+        try:
+            # The JSON as it came: the client's own classes differ from version to version.
+            answer = method(_preload_content=False, _request_timeout=timeout, **arguments)
+            return _items(answer.data)
+        except kube_client.ApiException as error:
+            raise self._explain(error, kind) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._explain(error, kind) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise ApiError(
+                "unavailable",
+                f"{self._address} does not answer as a Kubernetes API does; check the address.",
+                may_pass=True,
+            ) from error
+
+    def _explain(self, error: Exception, kind: str) -> ApiError:
+        status = getattr(error, "status", None)
+        if status:
+            return self._explain_status(error, int(status), kind)
+        for cause in _chain(error):
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return ApiError(
+                    "certificate",
+                    f"The certificate of the API at {self._address} is not trusted: "
+                    f"{cause.verify_message.rstrip('.')}; give the cluster's CA in ca_cert or use "
+                    "the kubeconfig of this cluster.",
+                )
+        return ApiError(
+            "unreachable",
+            f"The API at {self._address} is not reachable: {_describe_failure(error)}; check the "
+            "address, the network, and that k3s runs on the server.",
+            may_pass=True,
+        )
+
+    def _explain_status(self, error: Exception, status: int, kind: str) -> ApiError:
+        said = _message_of(error)
+        if status == 401:
+            return ApiError(
+                "unauthorized",
+                f"The API at {self._address} does not accept the credentials (401 Unauthorized); "
+                "use a valid api_key, or fetch the kubeconfig from the server again.",
+            )
+        if status == 403:
+            return ApiError(
+                "forbidden",
+                f"The API at {self._address} does not let this user list {kind} (403 Forbidden"
+                f"{said}); give it a ClusterRole that may list nodes and pods.",
+            )
+        return ApiError(
+            "unavailable",
+            f"The API at {self._address} answers {status}{said} to a list of {kind}; see the log "
+            "of k3s on the server.",
+            may_pass=True,
+        )
+
+
+def connect(options: Mapping[str, Any]) -> NodeApi:
+    """Prepare access to the API; nothing is sent yet.
+
+    Args:
+        options: Values of AUTH_ARGUMENTS.
+
+    Raises:
+        ApiError: The options do not lead to an API server.
+    """
+    configuration = kube_client.Configuration()
+    host, api_key = options["host"], (options["api_key"] or "").strip()
+    if not (host and api_key):
+        _load_configuration(configuration, options["kubeconfig"], options["context"])
+    if host:
+        configuration.host = host.rstrip("/")
+    if api_key:
+        if not _HEADER_WORD.fullmatch(api_key):
+            raise _bad_options("api_key must be one word of printable ASCII characters")
+        # Client versions look under either name, and prefer what a kubeconfig may have left there.
+        bearer = f"Bearer {api_key}"
+        configuration.api_key = {"authorization": bearer, "BearerToken": bearer}
+        configuration.refresh_api_key_hook = None
+    if options["ca_cert"]:
+        _check_ca(options["ca_cert"])
+        configuration.ssl_ca_cert = options["ca_cert"]
+    if options["validate_certs"] is not None:
+        configuration.verify_ssl = options["validate_certs"]
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    if urlsplit(configuration.host).scheme not in ("http", "https"):
+        given = _printable(configuration.host)
+        raise _bad_options(f'the API is at https://ADDRESS:PORT, not "{given}"')
+    # Waiting is the caller's: urllib3's own three retries would multiply every timeout.
+    configuration.retries = False
+    return NodeApi(configuration)
+
+
+def _load_configuration(configuration: Any, kubeconfig: str | None, context: str | None) -> None:
+    """Fill in what a kubeconfig says, or inside a pod what its service account says."""
+    try:
+        if not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ:
+            kube_config.load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration
+            )
+        else:
+            kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig,
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except kube_config.ConfigException as error:
+        raise _bad_options(f"{kubeconfig or 'the kubeconfig'}: {error}".rstrip(".")) from error
+    except OSError as error:
+        raise _bad_options(f"{kubeconfig or 'the kubeconfig'}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError):
+        # Without the error itself: it may quote lines of the file, which holds keys.
+        raise _bad_options(f"{kubeconfig or 'the kubeconfig'} is no kubeconfig file") from None
+
+
+def _check_ca(path: str) -> None:
+    if not Path(path).is_file():
+        raise _bad_options(f"ca_cert: there is no file {path}")
+    try:
+        ssl.create_default_context(cafile=path)
+    except (ssl.SSLError, OSError) as error:
+        raise _bad_options(f"ca_cert: {path} holds no certificate in PEM form") from error
+
+
+def _bad_options(reason: str) -> ApiError:
+    return ApiError(
+        "configuration",
+        f"No way to the Kubernetes API: {reason}; set kubeconfig, or host and api_key.",
+    )
+
+
+def _items(body: bytes) -> list[KubeObject]:
+    items = json.loads(body)["items"]
+    if not isinstance(items, list):
+        raise TypeError("items is no list")
+    return items
+
+
+def _printable(address: str) -> str:
+    """Return an address without the user and password that it may hold."""
+    return address.rpartition("@")[2] if "@" in address else address
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it came from, the outermost first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _describe_failure(error: Exception) -> str:
+    for cause in reversed(list(_chain(error))):
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused, nothing listens there"
+        if isinstance(cause, (TimeoutError, socket.timeout)):
+            return "no answer in time"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed ({cause.reason or 'connection closed'})"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return "the connection broke"
+
+
+def _message_of(error: Exception) -> str:
+    """Return the message in an error answer of the API as ": MESSAGE", or nothing."""
+    try:
+        message = json.loads(getattr(error, "body", None) or "")["message"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return f": {str(message).rstrip('.')}"

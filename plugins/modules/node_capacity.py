@@ -1,0 +1,331 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_capacity
+short_description: Wait until nodes offer an extended resource
+version_added: 1.0.0
+description:
+  - Asks the Kubernetes API what nodes offer of an extended resource such as the NPU, and waits
+    until it is as many as it should be.
+  - When the time is over, the message names every node that is not as it should be, the link that
+    is broken (API, node, registration, device plugin, configuration) and what to do.
+  - Runs where the Kubernetes Python client is, usually on the control node. Use it with
+    C(delegate_to), see the examples.
+options:
+  nodes:
+    description: Names of the nodes, as C(kubectl get nodes) shows them.
+    type: list
+    elements: str
+    required: true
+  resource:
+    description: Name of the extended resource.
+    type: str
+    default: rocknpu.device/npu
+  expected:
+    description:
+      - How many each node must offer, neither fewer nor more, both as capacity and as allocatable.
+      - With V(0) nothing must be allocatable, as after the removal of the device plugin.
+      - Exactly one of O(expected) and O(minimum) must be given.
+    type: int
+  minimum:
+    description:
+      - How many must be allocatable on each node at least.
+      - With V(0) any ready node will do.
+    type: int
+  timeout:
+    description:
+      - Seconds to wait. With V(0) the API is asked once.
+      - An API that does not answer, a node that is missing or not ready, and a count that differs
+        are waited for. Credentials that are refused and certificates that are not trusted end the
+        wait at once.
+    type: int
+    default: 120
+extends_documentation_fragment:
+  - rocknpu.edge.kube_auth
+attributes:
+  check_mode:
+    description: The module only reads; it does the same in check mode.
+    support: full
+  diff_mode:
+    description: Nothing is changed, so there is no difference to show.
+    support: none
+  action_group:
+    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
+    support: full
+    membership:
+      - rocknpu.edge.edge
+notes:
+  - The user needs to be allowed to list nodes, and pods in all namespaces.
+  - Failed pods that kubelet turned away while the device plugin was not there, for example after a
+    reboot, stay behind until someone deletes them. They are shown as a warning, never as a fault.
+seealso:
+  - name: Extended resources for a node
+    description: How Kubernetes counts capacity and allocatable.
+    link: https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+  - name: Device plugins
+    description: How a device plugin registers a resource.
+    link: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
+author:
+  - The rocknpu.edge authors (@rocknpu)
+"""
+
+EXAMPLES = r"""
+- name: Wait until the board offers its two shares
+  rocknpu.edge.node_capacity:
+    kubeconfig: ~/.kube/rocknpu-edge.yaml
+    nodes:
+      - rk3588-node-01
+    expected: 2
+  delegate_to: localhost
+  become: false
+
+- name: See what is free on two boards, without waiting
+  rocknpu.edge.node_capacity:
+    host: https://192.0.2.11:6443
+    api_key: "{{ vault_edge_api_key }}"
+    ca_cert: /etc/ssl/edge-ca.pem
+    nodes:
+      - rk3588-node-01
+      - rk3588-node-02
+    minimum: 1
+    timeout: 0
+  delegate_to: localhost
+  become: false
+  register: __edge_capacity
+
+- name: Make sure that nothing is left after the removal of the plugin
+  rocknpu.edge.node_capacity:
+    nodes: "{{ groups['k3s_agent'] }}"
+    expected: 0
+  delegate_to: localhost
+  become: false
+"""
+
+RETURN = r"""
+nodes:
+  description: What the API says about each node, in the order of O(nodes).
+  returned: when the API has answered
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the node.
+      type: str
+      returned: always
+      sample: rk3588-node-01
+    state:
+      description:
+        - V(ok), or the first thing that is wrong, one of V(missing), V(not_ready),
+          V(never_registered), V(none_allocatable), V(fewer) and V(more).
+      type: str
+      returned: always
+      sample: ok
+    ready:
+      description: Whether the node is Ready.
+      type: bool
+      returned: always
+      sample: true
+    capacity:
+      description: How many the device plugin offers. Null when the resource was never registered.
+      type: int
+      returned: always
+      sample: 2
+    allocatable:
+      description: How many of them are healthy. Null when the resource was never registered.
+      type: int
+      returned: always
+      sample: 2
+    requested:
+      description: How many are taken by pods of the node, counted as the scheduler counts.
+      type: int
+      returned: always
+      sample: 1
+    free:
+      description: How many are left for further pods, never below 0.
+      type: int
+      returned: always
+      sample: 1
+    rejected_pods:
+      description: Failed pods, as NAMESPACE/NAME, left from a time when the resource was not there.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+reason:
+  description:
+    - What is wrong, one of V(configuration), V(unreachable), V(certificate), V(unauthorized),
+      V(forbidden) and V(unavailable) for the API, and V(nodes) for nodes, see RV(nodes[].state).
+  returned: on failure
+  type: str
+  sample: nodes
+waited:
+  description: Seconds that passed.
+  returned: always
+  type: float
+  sample: 4.1
+"""
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_verdict import (
+    Target,
+    Verdict,
+    describe_rejected,
+    judge,
+    judge_missing,
+)
+from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
+from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
+    AUTH_ARGUMENTS,
+    KUBERNETES_IMPORT_ERROR,
+    ApiError,
+    NodeApi,
+    connect,
+)
+from ansible_collections.rocknpu.edge.plugins.module_utils.kube_objects import (
+    KubeObject,
+    name_of,
+    read_node,
+    rejected_pods,
+    requested,
+)
+from ansible_collections.rocknpu.edge.plugins.module_utils.resource_name import check_resource_name
+
+
+class Finding(NamedTuple):
+    """One node as it is returned, and the verdict on it."""
+
+    returned: dict[str, Any]
+    verdict: Verdict
+
+
+def assess(
+    name: str,
+    nodes: Mapping[str, KubeObject],
+    pods: Sequence[KubeObject],
+    resource: str,
+    target: Target,
+) -> Finding:
+    """Judge one node, given all nodes by name and the pods of this one."""
+    reading = read_node(nodes[name], resource) if name in nodes else None
+    verdict = judge(reading, resource, target) if reading else judge_missing(list(nodes))
+    allocatable = reading.allocatable if reading else None
+    taken = requested(pods, resource)
+    returned = {
+        "name": name,
+        "state": verdict.state,
+        "ready": reading is not None and reading.ready,
+        "capacity": reading.capacity if reading else None,
+        "allocatable": allocatable,
+        "requested": taken,
+        "free": max(0, (allocatable or 0) - taken),
+        "rejected_pods": rejected_pods(pods, resource),
+    }
+    return Finding(returned, verdict)
+
+
+def look(
+    api: NodeApi, names: Sequence[str], resource: str, target: Target, deadline: Deadline
+) -> list[Finding]:
+    """Ask the API once about all nodes.
+
+    Raises:
+        ApiError
+    """
+    nodes = {name_of(node): node for node in api.nodes(deadline.request_timeout())}
+    return [
+        assess(name, nodes, api.pods_of(name, deadline.request_timeout()), resource, target)
+        for name in names
+    ]
+
+
+def all_ok(findings: Sequence[Finding]) -> bool:
+    """Tell whether every node is as it should be."""
+    return all(finding.verdict.state == "ok" for finding in findings)
+
+
+def describe(findings: Sequence[Finding]) -> str:
+    """Return one message that names every node that is not as it should be."""
+    return " ".join(
+        f"{finding.returned['name']}: {finding.verdict.message}"
+        for finding in findings
+        if finding.verdict.state != "ok"
+    )
+
+
+def check_options(options: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the values of the options, None if nothing is."""
+    if not options["nodes"] or not all(options["nodes"]):
+        return "nodes: must name at least one node, and no name may be empty."
+    for option in ("expected", "minimum", "timeout"):
+        if options[option] is not None and options[option] < 0:
+            return f"{option}: must be 0 or more, not {options[option]}."
+    reason = check_resource_name(options["resource"])
+    return reason and f"resource: {reason}"
+
+
+def measure(options: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
+    """Wait for the nodes and return the result of the module; `msg` is in it when it failed.
+
+    Raises:
+        ApiError: The API never gave an answer, or one that waiting does not cure.
+    """
+    names = list(dict.fromkeys(options["nodes"]))
+    exact = options["expected"] is not None
+    target = Target(options["expected"] if exact else options["minimum"], exact)
+    api = connect(options)
+    findings, error = wait_until(
+        lambda: look(api, names, options["resource"], target, deadline), all_ok, deadline
+    )
+    if findings is None:
+        raise error
+    result: dict[str, Any] = {"nodes": [finding.returned for finding in findings]}
+    if error:
+        result.update(msg=f"{error} Before that: {describe(findings)}", reason=error.reason)
+    elif not all_ok(findings):
+        result.update(msg=describe(findings), reason="nodes")
+    return result
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "resource": {"type": "str", "default": "rocknpu.device/npu"},
+            "expected": {"type": "int"},
+            "minimum": {"type": "int"},
+            "timeout": {"type": "int", "default": 120},
+            **AUTH_ARGUMENTS,
+        },
+        mutually_exclusive=[("expected", "minimum")],
+        required_one_of=[("expected", "minimum")],
+        supports_check_mode=True,
+    )
+    if KUBERNETES_IMPORT_ERROR:
+        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    problem = check_options(module.params)
+    if problem:
+        module.fail_json(msg=problem)
+    deadline = Deadline(module.params["timeout"])
+    try:
+        result = measure(module.params, deadline)
+    except ApiError as error:
+        result = {"msg": str(error), "reason": error.reason}
+    result["waited"] = round(deadline.elapsed(), 1)
+    for node in result.get("nodes", []):
+        if node["rejected_pods"]:
+            module.warn(f"{node['name']}: {describe_rejected(node['rejected_pods'])}")
+    if "msg" in result:
+        module.fail_json(**result)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules that look at all hosts of the cluster together, one function each.
+
+A rule yields problems; it is added by adding it to CLUSTER_RULES.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from .inventory_values import HostVariables
+
+SERVERS = "k3s_server"
+AGENTS = "k3s_agent"
+_CLUSTER = "k3s_cluster"
+
+
+class Problem(NamedTuple):
+    """What is wrong at a host with a variable (or group), and what to do about it."""
+
+    host: str
+    variable: str
+    rule: str
+    remedy: str
+
+
+def is_node(host: HostVariables) -> bool:
+    """Tell whether a host is to be a node of the cluster."""
+    return bool(host.groups & {SERVERS, AGENTS})
+
+
+def _check_groups(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    """Each host has one role, and the cluster has the one server that it is reached by."""
+    for host in hosts:
+        if {SERVERS, AGENTS} <= host.groups:
+            rule = f"the host is in both {SERVERS} and {AGENTS}"
+            yield Problem(host.host, "groups", rule, "leave it in one of them")
+        elif not is_node(host):
+            rule = f"the host is in neither {SERVERS} nor {AGENTS}"
+            yield Problem(host.host, "groups", rule, "put it into one of them")
+    servers = [host.host for host in hosts if SERVERS in host.groups]
+    if len(servers) != 1:
+        rule = f"must have exactly one host, and has {', '.join(servers) or 'none'}"
+        remedy = f"leave one there and move the others to {AGENTS}"
+        if not servers:
+            remedy = "put the host there that is to run the API server"
+        yield Problem("inventory", SERVERS, rule, remedy)
+
+
+def _check_token_is_there(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    for host in hosts:
+        known = {*host.values, *host.broken, *host.later}
+        if is_node(host) and "k3s_token" not in known:
+            yield Problem(
+                host.host,
+                "k3s_token",
+                "is missing",
+                "set one for the whole cluster in group_vars/k3s_cluster.yml, for example from "
+                "openssl rand -hex 32, and keep it in a vault",
+            )
+
+
+def _check_server_token(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    for host in hosts:
+        if SERVERS in host.groups and str(host.values.get("k3s_token", "")).startswith("K10"):
+            yield Problem(
+                host.host,
+                "k3s_token",
+                "must be the short form on a server: the full form (K10...) holds the hash of a "
+                "certificate that the server has yet to make",
+                "take the part after the last colon",
+            )
+
+
+def _check_one_token(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    # The full form on agents ends in the short form of the server.
+    yield from _check_same(
+        hosts, "k3s_token", lambda value: str(value).rpartition(":")[2], "one token"
+    )
+
+
+def _check_one_address(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    yield from _check_same(hosts, "k3s_server_url", str, "one address of the API server")
+
+
+def _check_same(
+    hosts: Sequence[HostVariables], variable: str, key: Callable[[Any], str], what: str
+) -> Iterator[Problem]:
+    holders = [host for host in hosts if is_node(host) and variable in host.values]
+    if len({key(host.values[variable]) for host in holders}) > 1:
+        names = ", ".join(host.host for host in holders)
+        rule = f"there must be {what} for the whole cluster, but it differs between {names}"
+        remedy = "set it once in group_vars/k3s_cluster.yml"
+        yield Problem("inventory", variable, rule, remedy)
+
+
+def _check_node_names(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    holders: dict[str, list[str]] = defaultdict(list)
+    for host in hosts:
+        if is_node(host) and "k3s_node_name" not in {*host.broken, *host.later}:
+            holders[str(host.values.get("k3s_node_name", host.host))].append(host.host)
+    for name, names in holders.items():
+        if len(names) > 1:
+            rule = f'must be unique in the cluster, but {", ".join(names)} all have "{name}"'
+            yield Problem("inventory", "k3s_node_name", rule, "give each host its own")
+
+
+def _check_node_addresses(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    holders: dict[str, list[str]] = defaultdict(list)
+    for host in hosts:
+        if is_node(host):
+            for address in filter(None, str(host.values.get("k3s_node_ip", "")).split(",")):
+                holders[address].append(host.host)
+    for address, names in holders.items():
+        if len(names) > 1:
+            rule = f"must be unique in the cluster, but {', '.join(names)} all have {address}"
+            yield Problem("inventory", "k3s_node_ip", rule, "give each host its own")
+
+
+CLUSTER_RULES: Sequence[Callable[[Sequence[HostVariables]], Iterator[Problem]]] = (
+    _check_groups,
+    _check_token_is_there,
+    _check_server_token,
+    _check_one_token,
+    _check_one_address,
+    _check_node_names,
+    _check_node_addresses,
+)
+
+
+def find_cluster_problems(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    """Yield the problems of the cluster that the hosts make up.
+
+    There are none where no host is in a group of the cluster: then it is set up by other means.
+    """
+    if any(host.groups & {_CLUSTER, SERVERS, AGENTS} for host in hosts):
+        for rule in CLUSTER_RULES:
+            yield from rule(hosts)
