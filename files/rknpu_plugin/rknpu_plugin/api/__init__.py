@@ -1,0 +1,1 @@
+"""Messages of the kubelet's device-plugin and pod-resources interfaces, made by generate.sh."""

@@ -1,0 +1,106 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The NPU as something to hand to containers: is it usable, and through which nodes.
+
+Looking costs a few listings in sysfs and opens no file of the driver, so it neither wakes nor
+disturbs the NPU, and Allocate may do it too.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+from .board_files import BoardFiles, is_char_device
+from .npu import Npu, find_dma_heaps, find_npu
+
+
+class Look(NamedTuple):
+    """The NPU at one moment.
+
+    problem: why it cannot be used, as one clause; None if it can.
+    nodes: the NPU's own device nodes that exist.
+    dma_heaps: DMA heaps that exist, from which the RKNN runtime takes its buffers.
+    """
+
+    problem: str | None
+    nodes: tuple[str, ...]
+    dma_heaps: tuple[str, ...]
+
+
+class Device:
+    """The NPU of the machine below *host_root*.
+
+    Args:
+        host_root: where the host's /dev and /sys are seen.
+        char_device: the check for a character device, given a path below *host_root*; tests replace
+            it, because only root can create device nodes.
+    """
+
+    def __init__(
+        self, host_root: str = "/", char_device: Callable[[str], bool] = is_char_device
+    ) -> None:
+        self._root = host_root
+        self._files = BoardFiles(host_root, char_device)
+        self._npu: Npu | None = None
+
+    def look(self) -> Look:
+        """Find the driver and the nodes as they are now; new numbers are followed."""
+        npu = find_npu(self._files)
+        problem = self._find_problem(npu)
+        if problem is None:
+            self._npu = npu
+        return Look(problem, tuple(npu.nodes), tuple(find_dma_heaps(self._files)))
+
+    def _find_problem(self, npu: Npu) -> str | None:
+        if npu.driver == "none":
+            return "no driver is bound to an NPU"
+        if npu.driver == "rocket":
+            return "it is driven by mainline's rocket, which the RKNN runtime cannot use"
+        if not npu.nodes:
+            if self._has_dev():
+                return f"the driver is bound to {npu.devices[0]}, but its device nodes are missing"
+            return "neither /dev/dri nor /dev/rknpu exists; is /dev mounted from the host?"
+        # The kernel may give other numbers, but a kind of node that was there has to be there.
+        if self._npu is not None and self._npu.mode == npu.mode:
+            kinds = {_kind(node) for node in npu.nodes}
+            lost = [node for node in self._npu.nodes if _kind(node) not in kinds]
+            if lost:
+                return f"{', '.join(lost)} is gone"
+        return None
+
+    def _has_dev(self) -> bool:
+        return bool(
+            self._files.is_directory("/dev/dri") or self._files.is_char_device("/dev/rknpu")
+        )
+
+    def find_node(self, path: str) -> str | None:
+        """The character device that *path* of the host is or links to; None if there is none.
+
+        Links are resolved because a kubelet passes paths on as they are, and because a link may not
+        keep its name in a container: the RKNN runtime mistakes a DRM node named /dev/rknpu for
+        another driver (https://github.com/invisiofficial/rk-llama.cpp/issues/19).
+        """
+        resolved = self._resolve(path)
+        return resolved if resolved and self._files.is_char_device(resolved) else None
+
+    def find_file(self, path: str) -> str | None:
+        """The file or directory that *path* of the host is or links to; None if there is none."""
+        return self._resolve(path)
+
+    def _resolve(self, path: str) -> str | None:
+        try:
+            root = Path(self._root).resolve()
+            located = (root / path.lstrip("/")).resolve(strict=True)
+            # An absolute link below another root would lead to this machine's file of that name.
+            return f"/{located.relative_to(root)}"
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+
+def _kind(node: str) -> str:
+    """ "/dev/dri/card" for "/dev/dri/card1"."""
+    return re.sub("[0-9]+$", "", node)

@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Talking to systemd: sd_notify(3), without its library."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Mapping
+
+
+def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Send *state*, for example "READY=1"; returns whether a service manager is listening."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            # A service manager that hangs must not stop the plugin.
+            sender.setblocking(False)
+            sender.sendto(state.encode(), address)
+    except OSError:
+        return False
+    return True
+
+
+def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | None:
+    """How often the unit wants a sign of life, WatchdogSec=; None if it does not."""
+    if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    text = environment.get("WATCHDOG_USEC", "")
+    return int(text) / 1e6 if text.isdigit() and int(text) > 0 else None
