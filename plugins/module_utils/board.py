@@ -20,12 +20,11 @@ from .load import clamp_load, find_load_files, parse_load, read_version
 from .load import read_load as read_load_file
 from .npu import Npu, count_interrupts, find_dma_heaps, find_npu
 
-__all__ = ["Board", "Npu", "parse_load", "read_board", "read_load", "read_npu"]
+__all__ = ["NPU_SOCS", "Board", "Npu", "parse_load", "read_board", "read_load", "read_npu"]
 
-# Cores of a whole NPU by SoC, from the driver's own tables (rknpu_drv.c).
+# Cores of the NPU by SoC the RKNPU driver serves, from the driver's own tables (rknpu_drv.c).
 _CORES = {
     "rk3588": 3,
-    "rk3582": 2,
     "rk3583": 2,
     "rk3576": 2,
     "rk3568": 1,
@@ -35,6 +34,7 @@ _CORES = {
     "rv1106": 1,
     "rv1126b": 1,
 }
+NPU_SOCS = frozenset(_CORES)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Board:
     @property
     def default_shares(self) -> int:
         """Pods that may share the NPU unless told otherwise: 2 on several cores, 1 on one."""
-        return 2 if (self.cores or 1) > 1 else 1
+        return 2 if (self.cores or _CORES.get(self.soc or "", 1)) > 1 else 1
 
     def to_dict(self) -> dict[str, Any]:
         """The board as JSON can carry it: core numbers are strings in `load`."""
@@ -189,4 +189,5 @@ def _count_cores(
         live = len(load) if load else count_interrupts(files, npu.devices)
         if live:
             return live
-    return _CORES.get(variant, _CORES.get(family))
+    # Sold with 5 of the 6 TOPS of three cores: https://github.com/radxa-docs/docs/pull/1506.
+    return None if variant == "rk3582" else _CORES.get(variant, _CORES.get(family))

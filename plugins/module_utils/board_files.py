@@ -44,7 +44,10 @@ class BoardFiles:
     def __init__(
         self, root: str = "/", char_device: Callable[[str], bool] = is_char_device
     ) -> None:
-        self._root = Path(os.path.realpath(root))
+        try:
+            self._root = Path(os.path.realpath(root))
+        except ValueError:  # no path at all, for example one with a NUL
+            self._root = Path(os.devnull)
         self._char_device = char_device
 
     def _locate(self, path: str) -> Path | None:

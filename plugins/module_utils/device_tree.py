@@ -16,7 +16,6 @@ BASES = ("/sys/firmware/devicetree/base", "/proc/device-tree")
 
 # "rockchip,rk3588s" names a SoC, "rockchip,rk3588s-orangepi-5" a board that names one on its way.
 _SOC = re.compile(r"rockchip,(r[kv][0-9]{4}[a-z0-9]*)(?:-.*)?")
-_BOARD_WITH_SOC = re.compile(r"rockchip,r[kv][0-9]{4}[a-z0-9]*-.*")
 
 # RK3582 and RK3583 are RK3588 dies with parts turned off and run what is built for rk3588
 # (https://docs.radxa.com/en/rock5/rock5c/app-development/rknn_toolkit2).

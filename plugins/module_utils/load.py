@@ -21,13 +21,9 @@ DIRECTORIES = (f"{DEBUGFS}/rknpu", "/proc/rknpu")
 
 # The kernel's numbers have at most 20 digits. A number may be blank: that is how C's "%2.d" prints
 # 0, though the kernel's own printf writes the digit.
-_PERCENT = r"[ \t]*([0-9]{0,20})[ \t]*%"
-_CORE = re.compile(rf"Core[ \t]*([0-9]{{1,3}})[ \t]*:{_PERCENT}")
-_CORES_LINE = re.compile(
-    rf"^[ \t]*NPU load[ \t]*:[ \t]*({_CORE.pattern}(?:[ \t,]*{_CORE.pattern})*)[ \t,]*\r?$",
-    re.MULTILINE,
-)
-_SINGLE_LINE = re.compile(rf"^[ \t]*NPU load[ \t]*:{_PERCENT}[ \t,]*\r?$", re.MULTILINE)
+_PERCENT = r"[ \t]*(?:(?P<percent>[0-9]{1,20})[ \t]*)?%"
+_SINGLE = re.compile(_PERCENT)
+_CORE = re.compile(rf"Core[ \t]*(?P<core>[0-9]{{1,3}})[ \t]*:{_PERCENT}")
 _VERSION = re.compile(r"(?:^|[\s:v])([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})(?=\s|$)")
 
 
@@ -49,14 +45,25 @@ def parse_load(text: str) -> dict[int, int] | None:
     >>> parse_load("NPU load: 48%")
     {0: 48}
     """
-    line = _CORES_LINE.search(text)
-    if line:
-        found = _CORE.findall(line.group(1))
-        cores = {int(core): int(percent or 0) for core, percent in found}
-        # One core printed twice is no line of the driver's.
-        return cores if len(cores) == len(found) else None
-    line = _SINGLE_LINE.search(text)
-    return {0: int(line.group(1) or 0)} if line else None
+    for line in text.splitlines():
+        label, colon, values = line.partition(":")
+        if colon and label.strip() == "NPU load":
+            return _parse_values(values.strip())
+    return None
+
+
+def _parse_values(text: str) -> dict[int, int] | None:
+    single = _SINGLE.fullmatch(text)
+    if single:
+        return {0: int(single["percent"] or 0)}
+    load: dict[int, int] = {}
+    # With several cores a comma follows each of them, the last one too.
+    for part in (text[:-1] if text.endswith(",") else text).split(","):
+        core = _CORE.fullmatch(part.strip())
+        if not core or int(core["core"]) in load:
+            return None
+        load[int(core["core"])] = int(core["percent"] or 0)
+    return load
 
 
 def clamp_load(load: dict[int, int]) -> dict[int, int]:

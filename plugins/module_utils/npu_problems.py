@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .board import Board
+from .board import NPU_SOCS, Board
 
-_VENDOR_KERNEL = "Install the board vendor's kernel, for example Armbian's linux-image-vendor-rk35xx, and reboot."
+_VENDOR_KERNEL = "Install the board vendor's kernel, such as linux-image-vendor-rk35xx, and reboot."
 
 
 class Problem(NamedTuple):
@@ -39,7 +39,7 @@ def find_problems(board: Board) -> list[Problem]:
         return [_rocket_driver(board)]
     if board.soc is None:
         return [_not_rockchip(board)]
-    if board.cores is None and board.device_tree == "absent":
+    if board.soc not in NPU_SOCS and board.device_tree == "absent":
         return [_soc_without_npu(board)]
     return _driver_problems(board)
 
