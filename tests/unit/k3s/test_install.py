@@ -1,0 +1,136 @@
+"""The binary and the images: from the control node and from a release address."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.k3s.harness import VERSION, Edge, fake_k3s, make_release
+
+NEWER = "v1.37.2+standin2"
+
+
+def data_dir(board: str = "{{ board }}") -> dict[str, Any]:
+    return {"k3s_config": {"data-dir": f"{board}/data"}}
+
+
+def installed(board: Path) -> dict[str, str]:
+    """What lies in the directory of binaries: name -> content or target of the link."""
+    return {
+        path.name: str(path.readlink()) if path.is_symlink() else path.read_text("latin-1")
+        for path in (board / "bin").iterdir()
+    }
+
+
+def test_from_files(edge: Edge, tmp_path: Path) -> None:
+    release = make_release(tmp_path / "release")
+    common = {**data_dir(), "k3s_airgap_dir": str(release)}
+    board = edge.add("server", "k3s_server", **common)
+    foreign = edge.add("foreign", "k3s_agent", **{**common, "machine": "aarch64"})
+    (foreign / "bin" / "k3s").write_text("of another installer", encoding="utf-8")
+
+    check = edge.run("inspect", "install", arguments=["--check", "--diff"])
+    assert check.messages == {}
+    assert installed(board) == {}
+    assert not (board / "data").exists()
+
+    first = edge.run("inspect", "install")
+    assert installed(board) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
+    assert (board / "bin" / f"k3s-{VERSION}").stat().st_mode & 0o7777 == 0o755
+    images = board / "data" / "agent" / "images"
+    assert [path.name for path in images.iterdir()] == ["k3s-airgap-images-amd64.tar.gz"]
+    # The file of the other architecture was taken, did not run here, and changed nothing.
+    assert f"k3s-arm64 from {release} does not report version {VERSION}" in first.messages["foreign"]
+    assert installed(foreign) == {"k3s": "of another installer"}
+
+    second = edge.run("inspect", "install")
+    assert second.changed("server") == 0
+    assert edge.run("inspect", "install", arguments=["--check"]).changed("server") == 0
+
+
+def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
+    corrupt = make_release(tmp_path / "corrupt")
+    (corrupt / "k3s").write_text("half a file", encoding="utf-8")
+    stale = make_release(tmp_path / "stale", "v1.36.0+k3s1")
+    unlisted = make_release(tmp_path / "unlisted")
+    (unlisted / "sha256sum-amd64.txt").write_text(
+        f"{'0' * 64}  k3s-airgap-images-amd64.tar.gz\n{'1' * 64}  not-k3s\n", encoding="utf-8"
+    )
+    images = make_release(tmp_path / "images")
+    (images / "k3s-airgap-images-amd64.tar.gz").write_bytes(b"half a file")
+    boards = {
+        name: edge.add(name, "k3s_agent", **data_dir(), k3s_airgap_dir=str(tmp_path / name))
+        for name in ("corrupt", "stale", "unlisted", "images", "empty")
+    }
+    messages = edge.run("inspect", "admit", "install").messages
+    assert "corrupt/k3s on the control node has SHA-256" in messages["corrupt"]
+    assert 'but "k3s version v1.36.0+k3s1 (0123abcd)' in messages["stale"]
+    assert "has no SHA-256 of k3s: put" in messages["unlisted"]
+    assert "images-amd64.tar.gz on the control node has SHA-256" in messages["images"]
+    assert "empty/k3s is not on the control node" in messages["empty"]
+    for name in ("corrupt", "stale", "unlisted", "empty"):
+        assert installed(boards[name]) == {}
+    assert list((boards["images"] / "data" / "agent" / "images").iterdir()) == []
+
+
+def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
+    release = make_release(tmp_path / "release")
+    newer = make_release(tmp_path / "newer", NEWER)
+    upgraded = edge.add("upgraded", "k3s_agent", **data_dir(), k3s_airgap_dir=str(release))
+    rebuilt = edge.add("rebuilt", "k3s_agent", **data_dir(), k3s_airgap_dir=str(release))
+    for board in (upgraded, rebuilt):
+        (board / "bin" / f"k3s-{VERSION}").write_text(fake_k3s() + "# an older build\n")
+        (board / "bin" / f"k3s-{VERSION}").chmod(0o755)
+        (board / "bin" / "k3s").symlink_to(f"k3s-{VERSION}")
+    edge.hosts["upgraded"].update(k3s_version=NEWER, k3s_airgap_dir=str(newer))
+    assert edge.run("inspect", "install").messages == {}
+    assert installed(upgraded) == {
+        "k3s": f"k3s-{NEWER}",
+        f"k3s-{NEWER}": fake_k3s(NEWER),
+        f"k3s-{VERSION}": fake_k3s() + "# an older build\n",
+    }
+    assert installed(rebuilt) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A release address on loopback."""
+    make_release(tmp_path / "www" / VERSION)
+    wrong = make_release(tmp_path / "www" / NEWER, NEWER)
+    (wrong / "k3s").write_text("half a file", encoding="utf-8")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "www")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def test_from_release_address(edge: Edge, address: str) -> None:
+    versions = {"right": VERSION, "wrong": NEWER, "missing": "v1.38.0+k3s1", "given": VERSION}
+    boards = {
+        name: edge.add(name, "k3s_agent", k3s_version=version, k3s_release_url=address)
+        for name, version in versions.items()
+    }
+    edge.hosts["given"]["k3s_checksum"] = "0" * 64
+
+    check = edge.run("inspect", "install", arguments=["--check"])
+    assert "right" not in check.messages
+    assert installed(boards["right"]) == {}
+
+    messages = edge.run("inspect", "install", extra={"_k3s_download_tries": 1}).messages
+    assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
+    assert "checksum" in messages["wrong"]
+    assert f"{address}v1.38.0%2Bk3s1 " in messages["missing"]
+    assert "checksum" in messages["given"]
+    for name in ("wrong", "missing", "given"):
+        assert "set k3s_airgap_dir" in messages[name]
+        assert installed(boards[name]) == {}
+
+    # The second time nothing is asked of the address.
+    edge.hosts["right"]["k3s_release_url"] = "http://127.0.0.1:9/"
+    assert edge.run("inspect", "install", arguments=["--limit", "right"]).changed("right") == 0
