@@ -127,7 +127,6 @@ def _cluster_members(hostvars: Mapping[str, Any], hosts: Sequence[str]) -> list[
 
 
 def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Problem]:
-    remedy = f"set it in host_vars/{host.host}.yml"
     for name in sorted({*host.values, *host.broken, *host.later}):
         if name not in options:
             yield _unknown(host.host, name, options)
@@ -139,10 +138,10 @@ def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Probl
             )
         elif name in host.values:
             for place, rule in _find_broken_rules(name, host.values[name], options[name]):
-                yield Problem(host.host, place, rule, remedy)
+                yield Problem(host.host, place, rule)
     for name, option in options.items():
         if option.get("required") and name not in {*host.values, *host.broken, *host.later}:
-            yield Problem(host.host, name, "is missing", remedy)
+            yield Problem(host.host, name, "is missing")
 
 
 def _unknown(host: str, name: str, options: Options) -> Problem:
@@ -182,9 +181,13 @@ def _sentences(problems: Sequence[Problem]) -> list[str]:
     for problem in problems:
         hosts.setdefault((problem.variable, problem.rule, problem.remedy), []).append(problem.host)
     return [
-        f"{', '.join(dict.fromkeys(names))}: {variable}: {rule}; {remedy}."
+        f"{', '.join(names)}: {variable}: {rule}; {remedy or _place(names)}."
         for (variable, rule, remedy), names in hosts.items()
     ]
+
+
+def _place(hosts: Sequence[str]) -> str:
+    return f"set it in host_vars/{hosts[0]}.yml" if len(hosts) == 1 else "set it in group_vars"
 
 
 class FilterModule:

@@ -16,8 +16,8 @@ INTERVAL = 2.0
 
 # Seconds for one request: an API server that has not answered by then is asked anew, and one that
 # gets less than the lower bound had no fair chance.
-_LONGEST_REQUEST = 10.0
-_SHORTEST_REQUEST = 1.0
+_LONGEST_REQUEST = 10
+_SHORTEST_REQUEST = 1
 
 Seen = TypeVar("Seen")
 
@@ -38,9 +38,9 @@ class Deadline:
         """Return the seconds until the end, 0 when it is over."""
         return max(0.0, self._seconds - self.elapsed())
 
-    def request_timeout(self) -> float:
-        """Return the seconds that a request made now may take."""
-        return min(_LONGEST_REQUEST, max(_SHORTEST_REQUEST, self.remaining()))
+    def request_timeout(self) -> int:
+        """Return the whole seconds that a request made now may take."""
+        return min(_LONGEST_REQUEST, max(_SHORTEST_REQUEST, int(self.remaining())))
 
     def pause(self) -> float | None:
         """Return the seconds to sleep before the next look, None when no time is left for one."""

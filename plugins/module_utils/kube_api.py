@@ -79,16 +79,16 @@ class NodeApi:
         self._core = kube_client.CoreV1Api(kube_client.ApiClient(configuration))
         self._address = _printable(configuration.host)
 
-    def nodes(self, timeout: float) -> list[KubeObject]:
-        """Return all nodes. timeout is in seconds.
+    def nodes(self, timeout: int) -> list[KubeObject]:
+        """Return all nodes. timeout is in whole seconds.
 
         Raises:
             ApiError
         """
         return self._read("nodes", self._core.list_node, timeout)
 
-    def pods_of(self, node: str, timeout: float) -> list[KubeObject]:
-        """Return the pods of all namespaces that are bound to a node. timeout is in seconds.
+    def pods_of(self, node: str, timeout: int) -> list[KubeObject]:
+        """Return the pods of all namespaces that are bound to a node. timeout is in whole seconds.
 
         Raises:
             ApiError
@@ -98,10 +98,11 @@ class NodeApi:
         return self._read("pods", list_pods, timeout, field_selector=selector)
 
     def _read(
-        self, kind: str, method: Callable[..., Any], timeout: float, **arguments: str
+        self, kind: str, method: Callable[..., Any], timeout: int, **arguments: str
     ) -> list[KubeObject]:
         try:
-            # The JSON as it came: the client's own classes differ from version to version.
+            # The JSON as it came: the client's own classes differ from version to version. Some
+            # versions take no notice of a timeout that is a fraction, and would wait for ever.
             answer = method(_preload_content=False, _request_timeout=timeout, **arguments)
             return _items(answer.data)
         except kube_client.ApiException as error:

@@ -24,8 +24,8 @@ REJECTED_REASON = "UnexpectedAdmissionError"
 
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
-    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?\d{1,2}))?"
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
 )
 _FACTORS = {
     "n": Decimal("1e-9"),

@@ -21,12 +21,15 @@ _CLUSTER = "k3s_cluster"
 
 
 class Problem(NamedTuple):
-    """What is wrong at a host with a variable (or group), and what to do about it."""
+    """What is wrong at a host with a variable (or group), and what to do about it.
+
+    Without a remedy of its own, it is to set the variable right where it is set.
+    """
 
     host: str
     variable: str
     rule: str
-    remedy: str
+    remedy: str = ""
 
 
 def is_node(host: HostVariables) -> bool:
@@ -91,7 +94,7 @@ def _check_one_address(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 def _check_same(
     hosts: Sequence[HostVariables], variable: str, key: Callable[[Any], str], what: str
 ) -> Iterator[Problem]:
-    holders = [host for host in hosts if is_node(host) and variable in host.values]
+    holders = [host for host in hosts if is_node(host) and host.values.get(variable) is not None]
     if len({key(host.values[variable]) for host in holders}) > 1:
         names = ", ".join(host.host for host in holders)
         rule = f"there must be {what} for the whole cluster, but it differs between {names}"
@@ -103,10 +106,12 @@ def _check_node_names(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     holders: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         if is_node(host) and "k3s_node_name" not in {*host.broken, *host.later}:
-            holders[str(host.values.get("k3s_node_name", host.host))].append(host.host)
+            holders[str(host.values.get("k3s_node_name") or host.host)].append(host.host)
     for name, names in holders.items():
         if len(names) > 1:
-            rule = f'must be unique in the cluster, but {", ".join(names)} all have "{name}"'
+            rule = (
+                f'must be unique in the cluster, but {", ".join(sorted(names))} all have "{name}"'
+            )
             yield Problem("inventory", "k3s_node_name", rule, "give each host its own")
 
 
@@ -114,11 +119,13 @@ def _check_node_addresses(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     holders: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         if is_node(host):
-            for address in filter(None, str(host.values.get("k3s_node_ip", "")).split(",")):
+            for address in filter(None, str(host.values.get("k3s_node_ip") or "").split(",")):
                 holders[address].append(host.host)
     for address, names in holders.items():
         if len(names) > 1:
-            rule = f"must be unique in the cluster, but {', '.join(names)} all have {address}"
+            rule = (
+                f"must be unique in the cluster, but {', '.join(sorted(names))} all have {address}"
+            )
             yield Problem("inventory", "k3s_node_ip", rule, "give each host its own")
 
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-_WHOLE = re.compile(r"[+-]?\d+")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEAN_WORDS = frozenset(
     {"yes", "no", "true", "false", "on", "off", "y", "n", "t", "f", "1", "0"}
 )
@@ -67,7 +67,9 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 def find_mismatches(place: str, value: Any, option: Mapping[str, Any]) -> Iterator[Mismatch]:
     """Yield everything in a value that is not as the option of an argument specification says."""
     if value is None:
-        yield Mismatch(place, "has no value; remove the line or give it one", value)
+        # Without a default, this is how a host takes back what a group sets.
+        if "default" in option or option.get("required"):
+            yield Mismatch(place, "has no value", value)
         return
     holds, rule = _TYPES.get(option.get("type", "str"), (lambda value: True, ""))
     if not holds(value):

@@ -1,0 +1,225 @@
+"""Rules for the variables of one host, with the roles' own argument specifications."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.rocknpu.edge.plugins.filter.inventory_problems import inventory_problems
+from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_rules import VALUE_RULES
+
+SECRET = "sekrit token-5b"
+
+
+def test_every_rule_is_about_an_option(specs):
+    options = {name for role in specs.values() for name in role}
+    assert set(VALUE_RULES) <= options
+
+
+def test_defaults_of_all_roles_are_sound(specs, problems_of):
+    defaults = {
+        name: option["default"]
+        for role in specs.values()
+        for name, option in role.items()
+        if "default" in option and "{{" not in str(option["default"]) and name != "k3s_token"
+    }
+    assert len(defaults) > 10
+    assert problems_of(**defaults) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("device_plugin_shares", 1),
+        ("device_plugin_shares", "2"),
+        ("device_plugin_shares", 100),
+        ("device_plugin_shares", None),
+        ("device_plugin_max_contexts", 1),
+        ("device_plugin_resource", "rockchip.com/npu"),
+        ("device_plugin_mode", "absent"),
+        ("device_plugin_extra_devices", ["/dev/rga"]),
+        ("k3s_node_name", "rk3588-node-01.lan"),
+        ("k3s_node_ip", "192.0.2.12"),
+        ("k3s_node_ip", "2001:db8::12"),
+        ("k3s_node_ip", "192.0.2.12,2001:db8::12"),
+        ("k3s_node_ip", ""),
+        ("k3s_version", "v1.37.2+standin1"),
+        ("k3s_version", "v1.37.0-rc1+k3s1"),
+        ("k3s_server_url", "https://[2001:db8::11]:6443"),
+        ("k3s_checksum", "0" * 64),
+        ("k3s_config_host", {"kubelet-arg": ["max-pods=20"]}),
+        ("npu_state", "absent"),
+        ("npu_device_mode", "0660"),
+    ],
+)
+def test_sound_values(problems_of, name, value):
+    assert problems_of(**{name: value}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        *(
+            ("device_plugin_shares", value, f"must be a whole number from 1 to 100, not {shown}")
+            for value, shown in [
+                (0, "0"),
+                (101, "101"),
+                (-1, "-1"),
+                ("two", '"two"'),
+                ("", '""'),
+                ("1.5", '"1.5"'),
+                (1.5, "1.5"),
+                (True, "true"),
+                ([2], "a list"),
+            ]
+        ),
+        ("device_plugin_max_contexts", 0, "must be a whole number of 1 or more, not 0"),
+        (
+            "device_plugin_max_shares_per_container",
+            "x",
+            'must be a whole number of 1 or more, not "x"',
+        ),
+        (
+            "device_plugin_resource",
+            "npu",
+            '"npu" is no valid resource name: it must be DOMAIN/NAME',
+        ),
+        ("device_plugin_resource", 3, "must be text such as rocknpu.device/npu, not 3"),
+        ("device_plugin_mode", "servic", 'must be one of service, absent, not "servic"'),
+        ("device_plugin_extra_devices", "/dev/rga", 'must be a list, not "/dev/rga"'),
+        (
+            "device_plugin_log_level",
+            True,
+            "must be text; numbers and words such as yes need quotes",
+        ),
+        ("k3s_node_name", "Node_1", "must be a node name by RFC 1123"),
+        ("k3s_node_name", 7, "must be a node name by RFC 1123"),
+        ("k3s_node_name", "a" * 254, "must be a node name by RFC 1123"),
+        ("k3s_node_ip", "192.0.2.300", "must be an IP address, or an IPv4 and an IPv6 address"),
+        ("k3s_node_ip", "192.0.2.1,192.0.2.2", "must be an IP address, or an IPv4 and"),
+        ("k3s_node_ip", 3221225996, "must be an IP address"),
+        ("k3s_version", "v1.37.1", "must be the full name of a release, such as v1.37.1+k3s1"),
+        ("k3s_version", 1.37, "must be the full name of a release, such as v1.37.1+k3s1, not 1.37"),
+        ("k3s_version", None, "has no value"),
+        ("k3s_server_url", "http://192.0.2.11:6443", "must be https://ADDRESS:PORT without a path"),
+        ("k3s_server_url", "https://192.0.2.11/x", "must be https://ADDRESS:PORT without a path"),
+        ("k3s_checksum", "abc", 'must be a SHA-256, 64 hexadecimal digits, not "abc"'),
+        ("k3s_release_url", "ftp://x", "must be an address that begins with https:// or http://"),
+        ("k3s_ready_timeout", 0, "must be a whole number of 1 or more, not 0"),
+        ("k3s_config", "disable: traefik", "must be a dictionary"),
+        (
+            "k3s_config_host",
+            {"server": "x", "token": "y"},
+            "must not have the key server, token, w",
+        ),
+        (
+            "k3s_config_agent",
+            {"--disable": "x"},
+            "must have k3s' flags as keys without the leading",
+        ),
+        ("npu_state", "yes", 'must be one of auto, present, absent, not "yes"'),
+        ("npu_device_mode", 0o666, "must be a quoted octal number"),
+        ("npu_device_mode", "0888", "must be a quoted octal number"),
+    ],
+)
+def test_broken_rules_name_host_variable_rule_and_place(problems_of, name, value, rule):
+    (sentence,) = problems_of(**{name: value})
+    assert sentence.startswith(f"board-01: {name}: {rule}")
+    assert sentence.endswith("; set it in host_vars/board-01.yml.")
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("", "is empty"),
+        (SECRET, "must be one word"),
+        (f"{SECRET}\n", "must be one word"),
+        ("K10sekrit", "begins with K10 but is no full token"),
+        (20260101, "must be text; put it in quotes"),
+        (["sekrit"], "must be text"),
+    ],
+)
+def test_secrets_are_never_shown(problems_of, value, rule):
+    sentences = problems_of(k3s_token=value)
+    assert f"board-01: k3s_token: {rule}" in sentences[0]
+    for sentence in sentences:
+        assert "sekrit" not in sentence
+        assert "20260101" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("device_plugin_share", "did you mean device_plugin_shares? Rename or remove it."),
+        ("k3s_nodeip", "did you mean k3s_node_ip? Rename or remove it."),
+        ("npu_zzzzzzzzzz", "rename or remove it."),
+    ],
+)
+def test_unknown_variables(problems_of, name, hint):
+    rule = "no role of this collection has this variable"
+    assert problems_of(**{name: "x"}) == [f"board-01: {name}: {rule}; {hint}"]
+
+
+def test_variables_of_others_are_left_alone(problems_of):
+    assert problems_of(ansible_host="x", npu=1, k3sup_x=2, _k3s_x=3, board_type="x") == []
+
+
+def test_all_problems_are_told_at_once(problems_of):
+    assert len(problems_of(device_plugin_shares=0, npu_state="x", k3s_node_ip="x", k3s_x=1)) == 4
+
+
+NESTED = {
+    "monitoring": {
+        "monitoring_targets": {
+            "type": "list",
+            "elements": "dict",
+            "options": {"port": {"type": "int", "required": True}, "tls": {"type": "bool"}},
+        },
+        "monitoring_kinds": {"type": "list", "elements": "str", "choices": ["node", "npu"]},
+        "monitoring_ratio": {"type": "float"},
+        "monitoring_any": {"type": "raw"},
+        "monitoring_key": {"type": "int", "no_log": True},
+        "monitoring_name": {"type": "str", "required": True},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({}, None),
+        ({"monitoring_targets": [{"port": "80", "tls": "yes"}]}, None),
+        ({"monitoring_kinds": ["npu", "node"], "monitoring_ratio": "0.5"}, None),
+        ({"monitoring_any": {"x": [None]}}, None),
+        (
+            {"monitoring_targets": [{"port": 1}, {"port": "x"}]},
+            'monitoring_targets[1].port: must be a whole number, not "x"',
+        ),
+        ({"monitoring_targets": [{}]}, "monitoring_targets[0].port: is missing"),
+        (
+            {"monitoring_targets": [{"port": 1, "tsl": 1}]},
+            "monitoring_targets[0].tsl: is no key; there are port, tls",
+        ),
+        ({"monitoring_kinds": ["cpu"]}, 'monitoring_kinds[0]: must be one of node, npu, not "cpu"'),
+        ({"monitoring_ratio": "half"}, 'monitoring_ratio: must be a number, not "half"'),
+        ({"monitoring_key": "sekrit"}, "monitoring_key: must be a whole number; set it in"),
+        ({"monitoring_name": None}, "monitoring_name: has no value"),
+    ],
+)
+def test_types_come_from_the_specs(variables, sentence):
+    hostvars = {"a": {"monitoring_name": "x", **variables}}
+    sentences = inventory_problems(hostvars, ["a"], NESTED)
+    if sentence is None:
+        assert sentences == []
+    else:
+        assert [text.startswith(f"a: {sentence}") for text in sentences] == [True]
+
+
+def test_required_variables():
+    sentences = inventory_problems({"a": {}, "b": {"monitoring_name": "x"}}, ["a", "b"], NESTED)
+    assert sentences == ["a: monitoring_name: is missing; set it in host_vars/a.yml."]
+
+
+@pytest.mark.parametrize("arguments", [("text", ["a"], {}), ({}, ["a"], ["k3s"])])
+def test_misuse(arguments):
+    with pytest.raises(AnsibleFilterError, match="needs hostvars, and specs by role"):
+        inventory_problems(*arguments)

@@ -1,0 +1,184 @@
+"""An HTTP server on loopback that speaks what node_capacity needs of the Kubernetes API."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+RESOURCE = "rocknpu.device/npu"
+
+
+def make_node(
+    name: str,
+    capacity: str | None = "2",
+    allocatable: str | None = "2",
+    ready: str = "True",
+    message: str = "kubelet is posting ready status",
+    **others: str,
+) -> dict[str, Any]:
+    """A Node as the API server sends it; None leaves the resource out."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/arch": "arm64"}},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "16221272Ki", **others}
+            | ({} if capacity is None else {RESOURCE: capacity}),
+            "allocatable": {"cpu": "8", "memory": "16118872Ki", **others}
+            | ({} if allocatable is None else {RESOURCE: allocatable}),
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False", "message": "sufficient memory"},
+                {"type": "Ready", "status": ready, "message": message, "reason": "KubeletX"},
+            ],
+            # Names that are null break the classes of some versions of the Python client.
+            "images": [{"names": None, "sizeBytes": 1}],
+        },
+    }
+
+
+def make_pod(
+    name: str,
+    node: str,
+    request: str | None = "1",
+    phase: str = "Running",
+    reason: str | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A Pod with one container that asks for the resource."""
+    requests = {"cpu": "100m"} | ({} if request is None else {RESOURCE: request})
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [{"resources": {"requests": requests}}], **spec},
+        "status": {"phase": phase} | ({"reason": reason} if reason else {}),
+    }
+
+
+class KubeServer:
+    """The server and what it answers; every attribute may be changed while it runs."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.pods: list[dict[str, Any]] = []
+        self.token: str | None = None
+        self.forbidden: set[str] = set()
+        self.status = 200
+        self.body: bytes | None = None
+        self.hangs = False
+        self.requests: list[str] = []
+        self._released = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "https" if tls else "http"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+
+    def __enter__(self) -> KubeServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._released.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, target: str, token: str) -> tuple[int, bytes]:
+        """Return status and body for a GET; called once per request."""
+        self.requests.append(target)
+        if self.hangs:
+            self._released.wait()
+        path = urlsplit(target)
+        kind = path.path.rpartition("/")[2]
+        if self.token and token != f"Bearer {self.token}":
+            return 401, _status(401, "Unauthorized")
+        if kind in self.forbidden:
+            return 403, _status(403, f'{kind} is forbidden: User "u" cannot list resource "{kind}"')
+        if self.status != 200:
+            return self.status, _status(self.status, "apiserver not ready")
+        if self.body is not None:
+            return 200, self.body
+        if path.path == "/api/v1/nodes":
+            return 200, _list("NodeList", self.nodes)
+        if path.path == "/api/v1/pods":
+            selector = parse_qs(path.query)["fieldSelector"][0]
+            node = selector.removeprefix("spec.nodeName=")
+            return 200, _list("PodList", [p for p in self.pods if p["spec"]["nodeName"] == node])
+        return 404, _status(404, "the server could not find the requested resource")
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, body = owner.answer(self.path, self.headers.get("Authorization", ""))
+                try:
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    pass  # the client went away while the server was hanging
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+def _status(code: int, message: str) -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "message": message}).encode()
+
+
+def _list(kind: str, items: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"kind": kind, "apiVersion": "v1", "items": items}).encode()
+
+
+def make_certificates(directory: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
+    """Make a CA and a server certificate for one address.
+
+    Returns:
+        The file of the CA's certificate, and the context for the server.
+    """
+    now = datetime.datetime.now(datetime.timezone.utc)
+
+    def build(subject: str, issuer: str, key: Any, signer: Any, extension: Any) -> x509.Certificate:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(extension, critical=False)
+            .sign(signer, hashes.SHA256())
+        )
+
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = build("test ca", "test ca", ca_key, ca_key, x509.BasicConstraints(True, None))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+    certificate = build("api", "test ca", key, ca_key, names)
+    pem = serialization.Encoding.PEM
+    ca_file, chain_file = directory / "ca.pem", directory / "server.pem"
+    ca_file.write_bytes(ca.public_bytes(pem))
+    chain_file.write_bytes(
+        certificate.public_bytes(pem)
+        + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain_file)
+    return ca_file, context
