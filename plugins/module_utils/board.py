@@ -60,6 +60,7 @@ class Board:
     rknpu_link: target of /dev/rknpu where that is a symbolic link, which breaks the RKNN runtime.
     device_tree: state of the NPU's node, "enabled", "disabled" or "absent".
     device_tree_node: its name, for example "npu@fdab0000".
+    device_tree_driver: the driver that this node is for, "rknpu" or "rocket"; None if unknown.
     debugfs_mounted: whether debugfs is mounted at /sys/kernel/debug.
     load_directory: where the driver's files load and version are.
     load: busy share of each core in percent, 0 to 100; None if it cannot be read.
@@ -86,6 +87,7 @@ class Board:
     rknpu_link: str | None
     device_tree: str
     device_tree_node: str | None
+    device_tree_driver: str | None
     debugfs_mounted: bool
     load_directory: str | None
     load: dict[int, int] | None
@@ -166,6 +168,7 @@ def read_board(root: str = "/", char_device: Callable[[str], bool] = is_char_dev
         # The kernel makes no platform device for a disabled node, so a bound one proves it enabled.
         device_tree="enabled" if npu.devices else node.state,
         device_tree_node=node.name,
+        device_tree_driver=node.driver,
         debugfs_mounted=load_files.mounted,
         load_directory=load_files.directory,
         load=None if load is None else clamp_load(load),

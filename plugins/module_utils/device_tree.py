@@ -25,10 +25,16 @@ _NPU_NODE = re.compile(r"(?:rk)?npu@[0-9a-f]+")
 
 
 class NpuNode(NamedTuple):
-    """The NPU in the device tree: state "enabled", "disabled" or "absent", and the node's name."""
+    """The NPU in the device tree.
+
+    state: "enabled", "disabled" or "absent".
+    name: of the node, for example "npu@fdab0000".
+    driver: the driver that the node's `compatible` is for, "rknpu" or "rocket"; None if unknown.
+    """
 
     state: str
     name: str | None
+    driver: str | None
 
 
 def split_strings(value: bytes) -> list[str]:
@@ -93,15 +99,25 @@ def read_npu_node(files: BoardFiles) -> NpuNode:
     """The device tree's NPU node; of several (one per core upstream) the first enabled one."""
     base = _base(files)
     if base is None:
-        return NpuNode("absent", None)
+        return NpuNode("absent", None, None)
     # Rockchip's trees and mainline's RK3588 have it at the top, other mainline trees below /soc.
     places = [base] + [f"{base}/{name}" for name in files.names(base) if name.startswith("soc")]
-    disabled = None
+    disabled = NpuNode("absent", None, None)
     for place in places:
         for name in filter(_NPU_NODE.fullmatch, files.names(place)):
             # Without the property a node is enabled; only "okay" and "ok" say so too.
             status = split_strings(files.read(f"{place}/{name}/status") or b"okay")
             if status and status[0] in ("okay", "ok"):
-                return NpuNode("enabled", name)
-            disabled = disabled or name
-    return NpuNode("disabled", disabled) if disabled else NpuNode("absent", None)
+                return NpuNode("enabled", name, _node_driver(files, f"{place}/{name}"))
+            if disabled.name is None:
+                disabled = NpuNode("disabled", name, _node_driver(files, f"{place}/{name}"))
+    return disabled
+
+
+def _node_driver(files: BoardFiles, node: str) -> str | None:
+    """The two drivers match different `compatible` entries at the same place in the tree."""
+    for entry in split_strings(files.read(f"{node}/compatible") or b""):
+        for ending, driver in (("rknpu", "rknpu"), ("-rknn-core", "rocket")):
+            if entry.endswith(ending):
+                return driver
+    return None

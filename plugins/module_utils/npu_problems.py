@@ -49,10 +49,10 @@ def _driver_problems(board: Board) -> list[Problem]:
     if board.module == "absent":
         return [_driver_missing(board)]
     problems = [_module_not_loaded(board)] if board.module == "available" else []
-    if board.device_tree == "disabled":
-        problems.append(_device_tree_disabled(board))
-    elif board.device_tree == "absent":
+    if board.device_tree == "absent" or board.device_tree_driver == "rocket":
         problems.append(_device_tree_missing(board))
+    elif board.device_tree == "disabled":
+        problems.append(_device_tree_disabled(board))
     elif not problems:
         problems.append(_driver_not_bound(board))
     return problems
@@ -159,11 +159,14 @@ def _device_tree_disabled(board: Board) -> Problem:
 
 
 def _device_tree_missing(board: Board) -> Problem:
+    found = "no node for the NPU"
+    if board.device_tree_driver == "rocket":
+        found = f"the node {board.device_tree_node} for mainline's rocket driver only"
     return Problem(
         "device_tree_missing",
-        "The device tree has no node for the NPU, though the kernel has the RKNPU driver.",
-        "Boot with the device tree that belongs to this kernel (see fdtfile or the fdt line of the "
-        "boot configuration), and reboot.",
+        f"The device tree has {found}, though the kernel has the RKNPU driver.",
+        "Boot with the device tree of the vendor's kernel, or with the overlay that comes with an "
+        "out-of-tree driver (fdtfile, fdt or overlays in the boot configuration).",
         True,
     )
 

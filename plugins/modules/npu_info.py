@@ -177,6 +177,11 @@ npu:
       returned: always
       type: str
       sample: npu@fdab0000
+    device_tree_driver:
+      description: Driver that this node is for, V(rknpu) or V(rocket).
+      returned: always
+      type: str
+      sample: rknpu
     debugfs:
       description: Where the driver shows its load.
       returned: always

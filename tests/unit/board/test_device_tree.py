@@ -126,21 +126,37 @@ def test_npu_node(status: bytes | None, expected: str, place: str, tmp_path: Pat
     golden.write(f"{node}/compatible", b"rockchip,rk3568-rknpu\0")
     if status is not None:
         golden.write(f"{node}/status", status)
-    assert read_npu_node(BoardFiles(str(tmp_path))) == (expected, "npu@fde40000")
+    assert read_npu_node(BoardFiles(str(tmp_path))) == (expected, "npu@fde40000", "rknpu")
 
 
 def test_one_enabled_core_is_enough(tmp_path: Path) -> None:
     golden = Golden(tmp_path)
     for core, status in (("fdab0000", b"disabled\0"), ("fdac0000", b"okay\0")):
         golden.write(f"{BASE}/npu@{core}/status", status)
-    assert read_npu_node(BoardFiles(str(tmp_path))) == ("enabled", "npu@fdac0000")
+    assert read_npu_node(BoardFiles(str(tmp_path))) == ("enabled", "npu@fdac0000", None)
+
+
+@pytest.mark.parametrize(
+    ("compatible", "driver"),
+    [
+        (b"rockchip,rk3588-rknpu\0", "rknpu"),
+        (b"rockchip,rk3568-rknpu\0rockchip,rknpu\0", "rknpu"),
+        (b"rockchip,rknpu\0", "rknpu"),
+        (b"rockchip,rk3588-rknn-core\0", "rocket"),
+        (b"rockchip,npu\0", None),
+        (b"", None),
+    ],
+)
+def test_driver_of_the_node(compatible: bytes, driver: str | None, tmp_path: Path) -> None:
+    Golden(tmp_path).write(f"{BASE}/npu@fdab0000/compatible", compatible)
+    assert read_npu_node(BoardFiles(str(tmp_path))).driver == driver
 
 
 def test_other_nodes_are_no_npu(tmp_path: Path) -> None:
     golden = Golden(tmp_path)
     for name in ("npu-opp-table", "gpu@fb000000", "iommu@fdab9000", "npu", "pvtm@fdab0000"):
         golden.write(f"{BASE}/{name}/status", b"okay\0")
-    assert read_npu_node(BoardFiles(str(tmp_path))) == ("absent", None)
+    assert read_npu_node(BoardFiles(str(tmp_path))) == ("absent", None, None)
 
 
 def test_proc_is_read_where_sys_is_masked(tmp_path: Path) -> None:
