@@ -24,11 +24,10 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-if __package__:
-    from .images import ImageError, write_archive
-else:
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    from images import ImageError, write_archive
+if not __package__:  # run as a program
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from virtual_edge.k3s_standin.images import ImageError, write_archive
 
 DEFAULT_VERSION = "v1.37.2+standin1"
 SOURCES = Path(__file__).resolve().parent

@@ -49,11 +49,7 @@ func Run(ctx context.Context, node config.Node, notifier sdnotify.Notifier) erro
 // Start joins the cluster and starts the node's components; it returns when kubelet answers.
 func Start(ctx context.Context, node config.Node, identity Identity, components *process.Group) error {
 	paths := newPaths(node.DataDir)
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	programs, err := payload.Extract(program, node.DataDir, release.Commit)
+	programs, err := UnpackPrograms(node.DataDir)
 	if err != nil {
 		return err
 	}
@@ -81,4 +77,13 @@ func Start(ctx context.Context, node config.Node, identity Identity, components 
 		logs.Errorf("Pods of this node cannot reach the API: %v", err)
 	}
 	return waitForKubelet(ctx)
+}
+
+// UnpackPrograms unpacks what this program carries, once for each build, and returns the folder.
+func UnpackPrograms(dataDir string) (string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return payload.Extract(program, dataDir, release.Commit)
 }

@@ -28,6 +28,9 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	paths := newPaths(settings.Node.DataDir)
+	if _, err := agent.UnpackPrograms(settings.Node.DataDir); err != nil {
+		return err
+	}
 	identity, err := agent.LoadIdentity(&settings.Node)
 	if err != nil {
 		return err
