@@ -60,7 +60,7 @@ class Allocator:
         config = self._config()
         wanted = sorted(set(shares), key=lambda share: (share_index(share) or 0, share))
         self._check(config, wanted, offered)
-        look = self._device.look()
+        look = self._device.current()
         if look.problem is not None:
             raise AllocationError(
                 "no_device", f"{config.resource}: the NPU is not usable now: {look.problem}"

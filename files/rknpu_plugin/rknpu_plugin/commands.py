@@ -90,7 +90,11 @@ def _load(options: argparse.Namespace) -> LoadedConfig:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    # Here, because the other commands work without gRPC.
+    from .memory import import_without_openssl, use_one_arena
+
+    use_one_arena()
+    import_without_openssl()
+    # After that, and here, because the other commands work without gRPC.
     from .lock import HeldError
     from .plugin import Plugin
 
@@ -123,12 +127,23 @@ def _effective(loaded: LoadedConfig) -> dict[str, Any]:
 
 
 def _probe(options: argparse.Namespace) -> int:
-    board = read_board(_load(options).config.host_root).to_dict()
+    from .npu_problems import find_problems, is_usable
+
+    board = read_board(_load(options).config.host_root)
+    problems = find_problems(board)
+    usable = is_usable(board, problems)
     if options.format == "json":
-        print(json.dumps(board, indent=2, sort_keys=True))
-    else:
-        for name, value in board.items():
-            print(f"{name:<22} {_show(value)}")
+        reading = {
+            "npu": board.to_dict(),
+            "problems": [problem._asdict() for problem in problems],
+            "usable": usable,
+        }
+        print(json.dumps(reading, indent=2, sort_keys=True))
+        return 0
+    for name, value in {"usable": usable, **board.to_dict()}.items():
+        print(f"{name:<22} {_show(value)}")
+    for problem in problems:
+        print(f"\n{'problem' if problem.blocking else 'note'}: {problem.message}\n{problem.remedy}")
     return 0
 
 

@@ -10,7 +10,6 @@ key and the rule, and all of them are reported at once.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any, Hashable, Mapping, NamedTuple
 
@@ -151,6 +150,8 @@ def _explain_yaml(error: Exception) -> str:
 
 
 def _suggest(name: str, names: list[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, names, 1)
     if close:
         return f", did you mean {close[0]}"

@@ -31,6 +31,14 @@ class Look(NamedTuple):
     dma_heaps: tuple[str, ...]
 
 
+class _Identity(NamedTuple):
+    """Tells a device node from another one that has its name later."""
+
+    inode: int
+    number: int
+    changed_ns: int
+
+
 class Device:
     """The NPU of the machine below *host_root*.
 
@@ -46,6 +54,7 @@ class Device:
         self._root = host_root
         self._files = BoardFiles(host_root, char_device)
         self._npu: Npu | None = None
+        self._last: tuple[Look, list[_Identity | None]] | None = None
 
     def look(self) -> Look:
         """Find the driver and the nodes as they are now; new numbers are followed."""
@@ -53,7 +62,21 @@ class Device:
         problem = self._find_problem(npu)
         if problem is None:
             self._npu = npu
-        return Look(problem, tuple(npu.nodes), tuple(find_dma_heaps(self._files)))
+        look = Look(problem, tuple(npu.nodes), tuple(find_dma_heaps(self._files)))
+        self._last = (look, self._identify(look))
+        return look
+
+    def current(self) -> Look:
+        """The last look if it was good and its nodes are still the same ones, else a new one."""
+        if self._last is not None:
+            look, identities = self._last
+            if look.problem is None and self._identify(look) == identities:
+                return look
+        return self.look()
+
+    def _identify(self, look: Look) -> list[_Identity | None]:
+        # A driver that was loaded again makes new nodes, maybe under names that others had.
+        return [_identify(Path(self._root + path)) for path in (*look.nodes, *look.dma_heaps)]
 
     def _find_problem(self, npu: Npu) -> str | None:
         if npu.driver == "none":
@@ -99,6 +122,14 @@ class Device:
             return f"/{located.relative_to(root)}"
         except (OSError, RuntimeError, ValueError):
             return None
+
+
+def _identify(path: Path) -> _Identity | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return _Identity(status.st_ino, status.st_rdev, status.st_ctime_ns)
 
 
 def _kind(node: str) -> str:

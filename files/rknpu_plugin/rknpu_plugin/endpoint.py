@@ -19,7 +19,7 @@ from pathlib import Path
 
 import grpc
 
-from .kubelet import explain_directory
+from .kubelet import explain_bind, explain_directory
 from .service import WORKERS, DevicePluginService
 
 _STOP_SECONDS = 5.0
@@ -83,9 +83,7 @@ class Endpoint:
         except RuntimeError:
             bound = False
         if not bound or not self.is_there():
-            raise EndpointError(
-                explain_directory(self._directory) or f"{self.path}: a socket cannot be made there"
-            )
+            raise EndpointError(explain_bind(self.path))
         self._server.start()
         self.is_serving = True
 

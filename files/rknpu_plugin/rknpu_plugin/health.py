@@ -51,10 +51,10 @@ class HealthWatch(threading.Thread):
 
     Args:
         look: reads the state of the NPU.
-        changed: called from this thread with the new health and the look that decided.
+        changed: called from this thread with the new health.
     """
 
-    def __init__(self, look: Callable[[], Look], changed: Callable[[bool, Look], None]) -> None:
+    def __init__(self, look: Callable[[], Look], changed: Callable[[bool], None]) -> None:
         super().__init__(name="health", daemon=True)
         self._look = look
         self._changed = changed
@@ -76,7 +76,7 @@ class HealthWatch(threading.Thread):
         if not self._verdict.doubtful:
             self._problem = look.problem
         if changed:
-            self._changed(look.problem is None, look)
+            self._changed(look.problem is None)
 
     def run(self) -> None:
         while not self._stopping:

@@ -122,6 +122,17 @@ def explain_socket(directory: str) -> str | None:
     return None
 
 
+def explain_bind(path: str) -> str:
+    """Why no socket can be made at *path*: trying tells, gRPC does not."""
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(path)
+    except OSError as error:
+        return explain_errno(path, error)
+    Path(path).unlink()
+    return f"{path}: gRPC cannot make a socket there"
+
+
 def explain_directory(directory: str) -> str | None:
     """Why no socket can be made in the kubelet's directory; None if it looks possible."""
     try:

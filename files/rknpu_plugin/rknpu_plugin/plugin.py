@@ -13,7 +13,7 @@ from .board import Board, read_board
 from .board_files import is_char_device
 from .config import KEYS, Config
 from .config_sources import ConfigError, LoadedConfig
-from .device import Device, Look
+from .device import Device
 from .health import HealthWatch
 from .inventory import Inventory
 from .log import log, set_up_logging
@@ -140,8 +140,15 @@ class Plugin:
     def _holders(self) -> list[Holder] | None:
         return list_holders(self.config.kubelet_dir, self.config.resource)
 
-    def _health_changed(self, healthy: bool, _look: Look) -> None:
+    def _health_changed(self, healthy: bool) -> None:
         self.inventory.set_health(healthy)
+        if not healthy:
+            # Not before: most boards never need the texts.
+            from .npu_problems import find_problems
+
+            for problem in find_problems(self._read_board()):
+                if problem.blocking:
+                    log.warning(problem.message, code=problem.code, remedy=problem.remedy)
 
     def _make_service(self, streams_changed: Callable[[], None]) -> DevicePluginService:
         return DevicePluginService(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -24,6 +25,12 @@ _CHANNEL_OPTIONS = (
 def open_channel(path: str) -> grpc.Channel:
     """A channel to the Unix socket *path*; it connects with its first call."""
     return grpc.insecure_channel(f"unix:{path}", options=_CHANNEL_OPTIONS)
+
+
+def warm_up() -> None:
+    """Make the library do now what it would do with the first server and the first channel."""
+    grpc.server(ThreadPoolExecutor(1)).stop(0)
+    open_channel("/").close()
 
 
 def describe(error: Exception) -> str:

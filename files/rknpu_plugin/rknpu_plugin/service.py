@@ -24,9 +24,9 @@ from .share_list import ShareList, Snapshot
 from .shares import prefer
 
 SERVICE = "v1beta1.DevicePlugin"
-# Each open list holds a thread of the server; the rest stay free for calls.
-MAX_STREAMS = 4
-WORKERS = MAX_STREAMS + 4
+# Each open list holds a thread of the server; the rest is for calls, which come one by one.
+MAX_STREAMS = 2
+WORKERS = MAX_STREAMS + 2
 
 OPTIONS = api.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=True)
 

@@ -14,6 +14,7 @@ from .kubelet import Identity, Registration, find_identity, socket_path
 from .lock import InstanceLock, LockError
 from .log import log
 from .metrics import Metrics
+from .rpc import warm_up
 from .service import DevicePluginService
 from .watch import DirectoryWatch, Wakeup
 
@@ -106,6 +107,9 @@ class Supervisor:
         self._watch.wait(min(max(seconds, 0.0), LOOK_SECONDS))
 
     def _wait_for_kubelet(self) -> Identity | None:
+        if find_identity(self._directory) is None:
+            # The first registration is the one that pods wait for after a boot.
+            warm_up()
         while not self._stopping:
             identity = find_identity(self._directory)
             if identity is not None:

@@ -1,0 +1,95 @@
+"""The plugin as a process of its own, as systemd runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_TESTS = Path(__file__).parents[2]
+_PACKAGE = _TESTS.parent / "files" / "rknpu_plugin"
+
+
+class PluginProcess:
+    """`serve` on a board below *work*/board and a kubelet in *work*/kubelet."""
+
+    def __init__(self, work: Path, environment: dict[str, str] | None = None, **keys: Any) -> None:
+        self.work = work
+        self.log_path = work / f"log-{time.monotonic_ns()}"
+        keys = {"host_root": work / "board", "kubelet_dir": work / "kubelet", "listen": "", **keys}
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in keys.items()]
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "unit.plugin.serve_tree", "serve", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(_PACKAGE), str(_TESTS), *sys.path[1:]]),
+                    "GRPC_ENABLE_FORK_SUPPORT": "false",
+                    **(environment or {}),
+                },
+            )
+        self.pid = self.process.pid
+
+    def __enter__(self) -> PluginProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def wait_log(self, text: str, times: int = 1, seconds: float = 10.0) -> None:
+        """Wait until *text* stands in the log *times* times."""
+        deadline = time.monotonic() + seconds
+        while self.log.count(text) < times:
+            assert self.process.poll() is None or text in self.log, f"ended: {self.log}"
+            assert time.monotonic() < deadline, f'no "{text}" in {self.log}'
+            time.sleep(0.005)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 10.0) -> int:
+        return self.process.wait(seconds)
+
+    # What the kernel says about the process
+
+    @property
+    def threads(self) -> int:
+        return len(list(Path(f"/proc/{self.pid}/task").iterdir()))
+
+    @property
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    @property
+    def rss_mib(self) -> float:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("no VmRSS")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time, to the nanosecond of the scheduler's own count."""
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9

@@ -1,0 +1,19 @@
+"""`rknpu-plugin` for a board in a directory, where plain files count as device nodes."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from rknpu_plugin.memory import import_without_openssl
+
+# As the command does, before anything else loads the libraries.
+import_without_openssl()
+
+from rknpu_plugin import plugin  # noqa: E402
+from rknpu_plugin.commands import main  # noqa: E402
+from unit.plugin.board_tree import is_node  # noqa: E402
+
+if __name__ == "__main__":
+    plugin.Plugin = functools.partial(plugin.Plugin, char_device=is_node)  # type: ignore[misc]
+    sys.exit(main())

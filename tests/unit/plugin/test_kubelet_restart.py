@@ -1,0 +1,186 @@
+"""Kubelets that restart, vanish and come back, and what else can end a registration."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import pytest
+from rknpu_plugin.log import set_up_logging
+from unit.plugin.kubelet_stub import KubeletStub
+from unit.plugin.waiting import wait_for
+
+TWO = {"npu0-share-0": "Healthy", "npu0-share-1": "Healthy"}
+
+
+def test_registers_again_after_a_kubelet_restart(kubelet, run_plugin):
+    """https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/79"""
+    kubelet.start()
+    run_plugin()
+    kubelet.wait_client(1)
+    kubelet.restart()
+    kubelet.wait_client(2)
+    assert kubelet.devices == TWO
+
+
+def test_registers_once_for_each_kubelet(kubelet, run_plugin):
+    kubelet.start()
+    run_plugin()
+    for number in range(1, 6):
+        kubelet.wait_client(number)
+        time.sleep(0.3)
+        assert len(kubelet.clients) == number
+        kubelet.restart()
+
+
+def test_restart_of_a_killed_kubelet_that_left_its_socket(kubelet, run_plugin):
+    kubelet.start()
+    run_plugin()
+    kubelet.wait_client(1)
+    kubelet.stop(leave_socket=True)
+    # Nobody listens at the old socket: the plugin has to try, quietly, and must not give up.
+    time.sleep(0.5)
+    kubelet.start()
+    kubelet.wait_client(2)
+
+
+def test_old_stream_that_ends_late_does_no_harm(kubelet, run_plugin):
+    """https://github.com/kubernetes/kubernetes/issues/127803"""
+    kubelet.start()
+    run_plugin()
+    first = kubelet.wait_client(1)
+    kubelet.restart(late_streams=True)
+    kubelet.wait_client(2)
+    # The plugin has ended it before it registered again.
+    kubelet.wait(lambda: first.ended, what="end of the old stream")
+    assert first.ended <= kubelet.clients[1].registered
+    kubelet.end_streams([first])
+    time.sleep(0.3)
+    assert kubelet.devices == TWO
+    assert len(kubelet.clients) == 2
+
+
+def test_kubelet_sock_replaced_without_removing_the_plugins_socket(kubelet, run_plugin, work):
+    """Only the identity of kubelet.sock tells; the own socket is still there."""
+    kubelet.start()
+    run_plugin()
+    client = kubelet.wait_client(1)
+    own = work / "kubelet" / client.endpoint
+    kept = work / "kept"
+    kept.hardlink_to(own) if hasattr(kept, "hardlink_to") else own.link_to(kept)
+    kubelet.stop(late_streams=True)
+    kubelet.start()
+    if not own.exists():
+        kept.rename(own)
+    kubelet.wait_client(2)
+
+
+def test_own_socket_removed(kubelet, run_plugin, work):
+    kubelet.start()
+    run_plugin()
+    client = kubelet.wait_client(1)
+    (work / "kubelet" / client.endpoint).unlink()
+    assert kubelet.wait_client(2).endpoint != client.endpoint
+    assert kubelet.devices == TWO
+
+
+def test_stream_ended_by_the_kubelet(kubelet, run_plugin):
+    """A kubelet never opens a list again: https://github.com/kubernetes/kubernetes/issues/92958"""
+    kubelet.start()
+    run_plugin()
+    for number in range(1, 4):
+        kubelet.end_streams([kubelet.wait_client(number)])
+    kubelet.wait_client(4)
+    assert kubelet.devices == TWO
+
+
+def test_kubelet_that_never_opens_the_list(kubelet, run_plugin, monkeypatch):
+    monkeypatch.setattr("rknpu_plugin.supervisor.OPEN_SECONDS", 0.5)
+    monkeypatch.setattr(KubeletStub, "_list", lambda *_: None)
+    kubelet.start()
+    run_plugin()
+    kubelet.wait(lambda: len(kubelet.clients) >= 2, what="second registration")
+
+
+def test_waits_for_a_kubelet_that_comes_late(kubelet, run_plugin):
+    run_plugin()
+    time.sleep(0.5)
+    kubelet.start()
+    kubelet.wait_client()
+
+
+def test_waits_for_a_directory_that_comes_late(run_plugin, work):
+    """On the first boot of a node the kubelet makes the directory itself."""
+    shutil.rmtree(work / "kubelet")
+    with KubeletStub(work / "new" / "kubelet") as kubelet:
+        run_plugin(kubelet_dir=work / "new" / "kubelet")
+        time.sleep(0.5)
+        kubelet.start()
+        kubelet.wait_client()
+
+
+def test_directory_removed_and_back(kubelet, run_plugin, work):
+    kubelet.start()
+    run_plugin()
+    kubelet.wait_client(1)
+    kubelet.stop()
+    shutil.rmtree(work / "kubelet")
+    time.sleep(0.5)
+    kubelet.start()
+    kubelet.wait_client(2)
+
+
+def test_names_the_socket_it_waits_for_once(run_plugin, work, capfd):
+    set_up_logging("text", "info", "rocknpu.device/npu")
+    run_plugin()
+    time.sleep(2.5)
+    lines = [
+        line for line in capfd.readouterr().err.splitlines() if "waiting for the kubelet" in line
+    ]
+    assert len(lines) == 1
+    assert str(work / "kubelet" / "kubelet.sock") in lines[0]
+
+
+def test_refused_registration_is_repeated_ever_more_slowly(kubelet, run_plugin, capfd):
+    """No crash loop and no flood of log lines while the kubelet says no."""
+    kubelet.refuse = "not today"
+    kubelet.start()
+    plugin = run_plugin()
+    time.sleep(3)
+    failures = plugin.metric("rknpu_plugin_registration_failures_total")
+    # 10 ms, doubled each time: no more than nine attempts fit into three seconds.
+    assert 4 <= failures <= 9
+    kubelet.refuse = None
+    kubelet.wait_client(1)
+
+
+@pytest.mark.parametrize("inotify", [True, False], ids=["inotify", "polling"])
+def test_works_with_and_without_inotify(kubelet, run_plugin, monkeypatch, inotify):
+    """The instances of inotify can run out on a node."""
+    if not inotify:
+        monkeypatch.setattr("rknpu_plugin.watch._Inotify.open", lambda: None)
+    run_plugin()
+    time.sleep(0.2)
+    kubelet.start()
+    client = kubelet.wait_client(1)
+    (kubelet.directory / client.endpoint).unlink()
+    kubelet.wait_client(2)
+    kubelet.restart()
+    kubelet.wait_client(3)
+
+
+def test_a_hundred_restarts_leak_no_thread(kubelet, run_plugin):
+    """A list that outlives its kubelet would hold a thread of the server for ever."""
+    kubelet.start()
+    run_plugin()
+    for number in range(1, 6):
+        kubelet.wait_client(number)
+        kubelet.restart()
+    kubelet.wait_client(6)
+    time.sleep(0.5)
+    before = threading.active_count()
+    for number in range(6, 106):
+        kubelet.restart()
+        kubelet.wait_client(number + 1)
+    wait_for(lambda: threading.active_count() <= before)
