@@ -18,8 +18,6 @@ from typing import Callable
 # Files of sysfs, procfs and the device tree are small; whoever expects more says so.
 SMALL = 64 * 1024
 
-_TOP = Path("/")
-
 
 def is_char_device(path: str) -> bool:
     """Whether *path* itself is a character device; a symbolic link to one is not.
@@ -28,13 +26,13 @@ def is_char_device(path: str) -> bool:
     https://github.com/invisiofficial/rk-llama.cpp/issues/19.
     """
     try:
-        return stat.S_ISCHR(Path(path).lstat().st_mode)
+        return stat.S_ISCHR(os.lstat(path).st_mode)
     except (OSError, ValueError):
         return False
 
 
 class BoardFiles:
-    """Reads the files of a board.
+    """Reads the files of a board, named by their absolute paths there.
 
     Args:
         root: directory that holds the board's /dev, /proc, /sys, /boot and /lib.
@@ -45,22 +43,23 @@ class BoardFiles:
         self, root: str = "/", char_device: Callable[[str], bool] = is_char_device
     ) -> None:
         try:
-            self._root = Path(os.path.realpath(root))
+            # Empty for "/", so that a path of the board can simply be appended.
+            self._root = os.path.realpath(root).rstrip("/")
         except ValueError:  # no path at all, for example one with a NUL
-            self._root = Path(os.devnull)
+            self._root = os.devnull
         self._char_device = char_device
 
-    def _locate(self, path: str) -> Path | None:
+    def _locate(self, path: str) -> str | None:
         """Where *path* of the board is here; None if its links lead out of the root directory."""
-        located = self._root / path.lstrip("/")
-        if self._root == _TOP:
+        located = self._root + path
+        if not self._root:
             return located
         try:
-            resolved = Path(os.path.realpath(located))
+            resolved = os.path.realpath(located)
         except (OSError, ValueError):
             return None
         # An absolute link, as /proc/device-tree is, would show the machine that reads.
-        return located if self._root in (resolved, *resolved.parents) else None
+        return located if resolved.startswith(self._root + "/") else None
 
     def read(self, path: str, limit: int = SMALL) -> bytes | None:
         """Content of a regular file of at most *limit* bytes, else None."""
@@ -100,7 +99,9 @@ class BoardFiles:
         if located is None:
             return []
         try:
-            return sorted(entry.name for entry in located.iterdir())
+            # Not iterdir(): a path object for each of hundreds of drivers costs too much.
+            with os.scandir(located) as entries:
+                return sorted(entry.name for entry in entries)
         except (OSError, ValueError):
             return []
 
@@ -108,7 +109,7 @@ class BoardFiles:
         """Whether *path* is a directory, also through a link."""
         located = self._locate(path)
         try:
-            return located is not None and located.is_dir()
+            return located is not None and Path(located).is_dir()
         except OSError:
             return False
 
@@ -121,14 +122,14 @@ class BoardFiles:
         """What a symbolic link says, unresolved; None if *path* is no link."""
         # Not _locate(): the link itself is the question, wherever it leads.
         try:
-            return os.readlink(self._root / path.lstrip("/"))
+            return os.readlink(self._root + path)
         except (OSError, ValueError):
             return None
 
     def is_char_device(self, path: str) -> bool:
         """Whether *path* itself is a character device, not a link to one."""
         located = self._locate(path)
-        return located is not None and self._char_device(str(located))
+        return located is not None and self._char_device(located)
 
     def permissions(self, path: str) -> str | None:
         """Permission bits as four octal digits, for example "0660"."""
@@ -136,6 +137,6 @@ class BoardFiles:
         if located is None:
             return None
         try:
-            return format(stat.S_IMODE(located.lstat().st_mode), "04o")
+            return format(stat.S_IMODE(os.lstat(located).st_mode), "04o")
         except (OSError, ValueError):
             return None
