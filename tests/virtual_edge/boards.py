@@ -16,7 +16,7 @@ from virtual_edge.shell import require, run
 
 _BOOT_TIMEOUT = 90
 # Changes with what this file does to a container, so that older containers are made anew.
-_FORMAT = 1
+_FORMAT = 2
 
 
 def describe(board: BoardSpec) -> dict[str, str | bytes]:
@@ -175,7 +175,7 @@ def answers(edge: Edge, board: BoardSpec) -> bool:
 
 
 def restart(edge: Edge, board: BoardSpec) -> None:
-    """Reboot a board, as after a power cut: nothing is asked to stop."""
+    """Reboot a board from outside: its services are asked to stop, for 10 s at most."""
     require(["podman", "restart", "--time", "10", edge.container(board.name)], timeout=120)
     wait_until_up(edge, board)
 

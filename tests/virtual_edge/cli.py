@@ -86,6 +86,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     pods = add("pods", _pods, "run one pod more than there are NPU shares and print what each saw")
     pods.add_argument("--kubeconfig", required=True, help="of the cluster")
     pods.add_argument("--image", help="of the pods (default: the stand-in's busybox)")
+    pods.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)
 
 
@@ -192,4 +193,4 @@ def _pods(options: argparse.Namespace) -> int:
     # Only this command needs the Kubernetes client.
     from virtual_edge import experiment
 
-    return experiment.run(Path(options.kubeconfig), options.image)
+    return experiment.run(Path(options.kubeconfig), options.image, options.json)

@@ -258,6 +258,9 @@ def write(tree: dict[str, str | bytes], directory: Path) -> None:
         for entry in [made, *made.rglob("*")]:
             if not entry.is_symlink():
                 entry.chmod(0o755 if entry.is_dir() else 0o644)
+        # As the kernel has it: the files below are for everyone, the way to them is root's.
+        if (made / "hardware/debugfs").is_dir():
+            (made / "hardware/debugfs").chmod(0o700)
         if directory.exists():
             shutil.rmtree(directory)
         made.replace(directory)
