@@ -13,8 +13,6 @@ import platform
 import sys
 from typing import Any, Mapping, Sequence
 
-import yaml
-
 from . import __version__
 from .board import read_board
 from .config import KEYS, plain
@@ -169,8 +167,8 @@ def _config(options: argparse.Namespace) -> int:
         print(json.dumps({"values": values, "origins": loaded.origins}, indent=2))
         return 0
     for name, value in values.items():
-        text = yaml.safe_dump({name: value}, default_flow_style=None, width=1000).strip()
-        print(f"{text}  # {loaded.origins[name]}")
+        # JSON is YAML, and keeps each value on its line.
+        print(f"{name}: {json.dumps(value)}  # {loaded.origins[name]}")
     return 0
 
 

@@ -45,12 +45,12 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in node.value:
-            if key_node.value in seen:
+            key = str(key_node.value)
+            if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"{key_node.value} stands more than once",
-                    problem_mark=key_node.start_mark,
+                    problem=f"{key} stands more than once", problem_mark=key_node.start_mark
                 )
-            seen.add(str(key_node.value))
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 

@@ -136,8 +136,10 @@ def set_up_logging(
         handler.setFormatter(JsonFormatter(common))
     else:
         handler.setFormatter(TextFormatter(common, journal=_is_journal(stream)))
+    handler.setLevel(log_level.upper())
     _LOGGER.handlers[:] = [handler, _last_error]
-    _LOGGER.setLevel(log_level.upper())
+    # The last error is remembered whatever is written.
+    _LOGGER.setLevel(min(handler.level, _last_error.level))
     _LOGGER.propagate = False
     threading.excepthook = _log_thread_failure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 from rknpu_plugin.config_sources import LoadedConfig, load_config
+from rknpu_plugin.log import set_up_logging
 from rknpu_plugin.plugin import Plugin
 from unit.plugin.board_tree import BoardTree, is_node
 from unit.plugin.kubelet_stub import KubeletStub
@@ -40,6 +42,7 @@ def kubelet(work: Path) -> Iterator[KubeletStub]:
 @pytest.fixture(autouse=True)
 def own_logging() -> Iterator[None]:
     """Tests set up logging to streams that end with them."""
+    set_up_logging("text", "debug", stream=io.StringIO())
     yield
     logging.getLogger("rknpu_plugin").handlers.clear()
 

@@ -118,7 +118,7 @@ def test_socket_is_for_root_alone(kubelet, run_plugin, work):
 def test_sends_localhost_as_authority(work):
     """Other names make implementations refuse: https://github.com/grpc/grpc/issues/38142.
 
-    The header is read from the connection itself, where HPACK leaves it in clear or in Huffman code.
+    It is read from the connection itself, where HPACK leaves it in clear or in Huffman code.
     """
     names = (b"localhost", b"\xa0\xe4\x1d\x13\x9d\x09")
     path = work / "kubelet" / "kubelet.sock"
