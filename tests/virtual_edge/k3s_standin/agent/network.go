@@ -78,6 +78,7 @@ func (n *network) writeCNI(podCIDR string) error {
 			"type":             "bridge",
 			"bridge":           "cni0",
 			"isDefaultGateway": true,
+			"forceAddress":     true, // a node that was deleted and joined again may get another range
 			"hairpinMode":      true,
 			"ipMasq":           false,
 			"ipam": map[string]any{

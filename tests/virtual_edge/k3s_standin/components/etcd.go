@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // runEtcd runs a single etcd member; arguments are its folder and the socket it serves. Only
@@ -25,21 +27,34 @@ func runEtcd(arguments []string) int {
 	client := []url.URL{{Scheme: "unix", Path: socket}}
 	peer := []url.URL{{Scheme: "unix", Path: socket + ".peer"}}
 	config := embed.NewConfig()
-	config.Name = "default"
+	config.Name = "standin"
 	config.Dir = folder
 	config.ListenClientUrls, config.AdvertiseClientUrls = client, client
 	config.ListenPeerUrls, config.AdvertisePeerUrls = peer, peer
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.AutoCompactionMode, config.AutoCompactionRetention = "periodic", "5m"
-	config.LogLevel = "warn"
-	config.LogOutputs = []string{"stderr"}
+	level := zap.NewAtomicLevelAt(zap.WarnLevel)
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339TimeEncoder
+	logger, err := zap.Config{
+		Level: level, Encoding: "console", EncoderConfig: encoding,
+		OutputPaths: []string{"stderr"}, DisableStacktrace: true,
+	}.Build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "etcd:", err)
+		return 1
+	}
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
 
 	member, err := embed.StartEtcd(config)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "etcd:", err)
 		return 1
 	}
-	defer member.Close()
+	defer func() {
+		level.SetLevel(zap.FatalLevel) // closing its listeners is no error worth a line
+		member.Close()
+	}()
 	select {
 	case <-member.Server.ReadyNotify():
 	case <-time.After(time.Minute):

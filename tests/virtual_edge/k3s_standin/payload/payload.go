@@ -20,6 +20,11 @@ func Extract(program, dataDir, digest string) (string, error) {
 		if err := os.MkdirAll(root, 0o755); err != nil {
 			return "", err
 		}
+		// What an interrupted start left.
+		leftovers, _ := filepath.Glob(filepath.Join(root, ".unpacking-*"))
+		for _, leftover := range leftovers {
+			os.RemoveAll(leftover)
+		}
 		unfinished, err := os.MkdirTemp(root, ".unpacking-")
 		if err != nil {
 			return "", err

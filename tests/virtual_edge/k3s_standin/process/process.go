@@ -35,7 +35,8 @@ func Start(name, path string, arguments, environment []string, output io.Writer)
 	cmd.Args[0] = name
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A process group of its own: Ctrl-C in a terminal is for the parent, which stops the others.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 
 	child := &Child{Name: name, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
