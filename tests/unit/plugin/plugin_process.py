@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-_TESTS = Path(__file__).parents[2]
-_PACKAGE = _TESTS.parent / "files" / "rknpu_plugin"
+TESTS = Path(__file__).parents[2]
+PACKAGE = TESTS.parent / "files" / "rknpu_plugin"
 
 
 class PluginProcess:
@@ -30,7 +30,7 @@ class PluginProcess:
                 stderr=log,
                 env={
                     **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(_PACKAGE), str(_TESTS), *sys.path[1:]]),
+                    "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(TESTS), *sys.path[1:]]),
                     "GRPC_ENABLE_FORK_SUPPORT": "false",
                     **(environment or {}),
                 },
