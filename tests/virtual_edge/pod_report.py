@@ -100,7 +100,7 @@ def find_faults(result: Result) -> list[str]:
     if len(waiting) != 1:
         faults.append(f"One pod has to wait, and {len(waiting)} do.")
     faults += [
-        f"{pod.name} waits for another reason: {pod.waits_for}."
+        f"{pod.name} waits for another reason: {pod.waits_for}"
         for pod in waiting
         if f"Insufficient {RESOURCE}" not in pod.waits_for
     ]

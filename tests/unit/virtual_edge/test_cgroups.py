@@ -1,0 +1,26 @@
+"""Removal of control groups, on ordinary directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from virtual_edge import cgroups
+
+
+def test_a_group_goes_with_all_below_it_in_every_hierarchy(tmp_path: Path) -> None:
+    for hierarchy in ("memory", "systemd"):
+        (tmp_path / hierarchy / "rocknpu-edge" / "board" / "kubepods").mkdir(parents=True)
+        (tmp_path / hierarchy / "rocknpu-other").mkdir()
+    (tmp_path / "rocknpu-edge" / "board").mkdir(parents=True)
+    assert cgroups.remove("rocknpu-edge", tmp_path) == []
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == ["memory", "memory/rocknpu-other", "systemd", "systemd/rocknpu-other"]
+
+
+def test_what_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = tmp_path / "memory" / "rocknpu-edge"
+    busy.mkdir(parents=True)
+    (busy / "file").write_text("")
+    monkeypatch.setattr(cgroups.time, "sleep", lambda _seconds: None)
+    assert cgroups.remove("rocknpu-edge", tmp_path) == [busy]
