@@ -14,10 +14,10 @@ from .kube_api import ApiError
 #: Seconds between two looks.
 INTERVAL = 2.0
 
-# Seconds for one request: an API server that has not answered by then is asked anew, and one that
-# gets less than the lower bound had no fair chance.
+# Seconds for one request: an API server that has not answered by then is asked anew, and one on a
+# small board that gets less than the lower bound had no fair chance.
 _LONGEST_REQUEST = 10
-_SHORTEST_REQUEST = 1
+_SHORTEST_REQUEST = 5
 
 Seen = TypeVar("Seen")
 

@@ -175,9 +175,8 @@ def connect(options: Mapping[str, Any]) -> NodeApi:
     if api_key:
         if not _HEADER_WORD.fullmatch(api_key):
             raise _bad_options("api_key must be one word of printable ASCII characters")
-        # Client versions look under either name, and prefer what a kubeconfig may have left there.
-        bearer = f"Bearer {api_key}"
-        configuration.api_key = {"authorization": bearer, "BearerToken": bearer}
+        # All of it: newer clients keep the kubeconfig's token under another name and prefer that.
+        configuration.api_key = {"authorization": f"Bearer {api_key}"}
         configuration.refresh_api_key_hook = None
     if options["ca_cert"]:
         _check_ca(options["ca_cert"])

@@ -39,7 +39,7 @@ options:
     type: int
   timeout:
     description:
-      - Seconds to wait. With V(0) the API is asked once.
+      - Seconds to wait. With V(0) the API is asked once, which takes at most a few seconds.
       - An API that does not answer, a node that is missing or not ready, and a count that differs
         are waited for. Credentials that are refused and certificates that are not trusted end the
         wait at once.

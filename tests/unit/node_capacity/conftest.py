@@ -16,6 +16,7 @@ from ansible_collections.rocknpu.edge.plugins.modules import node_capacity
 from unit.node_capacity.kube_server import KubeServer, make_certificates
 
 TOKEN = "sekrit-api-key-7d1f"
+PATIENCE = 30
 
 Run = Callable[..., dict[str, Any]]
 
@@ -54,9 +55,12 @@ def tls_server(certificates: tuple[Path, ssl.SSLContext]) -> Iterator[KubeServer
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the module in this process, with short pauses between two looks, and return its answer.
 
-    No output ever holds TOKEN.
+    Requests may take long, for the sake of busy machines; the last PATIENCE seconds of a timeout
+    are for the last request. No output ever holds TOKEN.
     """
     monkeypatch.setattr(capacity_wait, "INTERVAL", 0.05)
+    monkeypatch.setattr(capacity_wait, "_SHORTEST_REQUEST", PATIENCE)
+    monkeypatch.setattr(capacity_wait, "_LONGEST_REQUEST", PATIENCE)
 
     def run_module(**arguments: Any) -> dict[str, Any]:
         given = {"nodes": ["node-01"], "expected": 2, "timeout": 0, **arguments}
@@ -71,3 +75,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return answer
 
     return run_module
+
+
+@pytest.fixture
+def impatient(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no request of `run` take longer than a second."""
+    monkeypatch.setattr(capacity_wait, "_SHORTEST_REQUEST", 1)
+    monkeypatch.setattr(capacity_wait, "_LONGEST_REQUEST", 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from unit.node_capacity.conftest import TOKEN
+from unit.node_capacity.conftest import PATIENCE, TOKEN
 from unit.node_capacity.kube_server import KubeServer, make_certificates, make_node, make_pod
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,9 +131,9 @@ def test_waits_until_the_plugin_is_back(server, run):
     server.nodes = [make_node("node-01", "0", "0")]
     timer = threading.Timer(0.4, lambda: server.nodes.__setitem__(0, make_node("node-01")))
     timer.start()
-    answer = run(**access(server), timeout=30)
+    answer = run(**access(server), timeout=PATIENCE + 30)
     assert answer["nodes"][0]["state"] == "ok"
-    assert 0.2 <= answer["waited"] < 20
+    assert 0.2 <= answer["waited"] < 30
 
 
 def test_waits_until_the_api_is_up(server, run):
@@ -141,14 +141,14 @@ def test_waits_until_the_api_is_up(server, run):
     server.nodes = [make_node("node-01")]
     timer = threading.Timer(0.4, lambda: setattr(server, "status", 200))
     timer.start()
-    assert run(**access(server), timeout=30)["nodes"][0]["state"] == "ok"
+    assert run(**access(server), timeout=PATIENCE + 30)["nodes"][0]["state"] == "ok"
 
 
 def test_says_what_was_seen_before_the_api_went_away(server, run):
     server.nodes = [make_node("node-01", "2", "1")]
-    timer = threading.Timer(0.3, lambda: setattr(server, "status", 503))
+    timer = threading.Timer(1, lambda: setattr(server, "status", 503))
     timer.start()
-    answer = run(**access(server), timeout=2)
+    answer = run(**access(server), timeout=PATIENCE + 3)
     assert answer["reason"] == "unavailable"
     assert "answers 503" in answer["msg"]
     assert "Before that: node-01: allocatable rocknpu.device/npu is 1" in answer["msg"]
@@ -189,11 +189,12 @@ def test_unknown_host(run, monkeypatch):
 
 def test_refused_api_is_waited_for_but_no_longer_than_told(run):
     start = time.monotonic()
-    answer = run(host=f"http://{refused_address()}", api_key=TOKEN, timeout=2)
+    answer = run(host=f"http://{refused_address()}", api_key=TOKEN, timeout=PATIENCE + 1)
     assert answer["reason"] == "unreachable"
-    assert 0.5 <= answer["waited"] <= time.monotonic() - start < 4
+    assert 0.9 <= answer["waited"] <= time.monotonic() - start + 0.1 < PATIENCE
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("timeout", [0, 2])
 def test_api_that_never_answers_does_not_hang_the_module(server, run, timeout):
     server.hangs = True
@@ -201,24 +202,25 @@ def test_api_that_never_answers_does_not_hang_the_module(server, run, timeout):
     answer = run(**access(server), timeout=timeout)
     assert answer["reason"] == "unreachable"
     assert "no answer in time" in answer["msg"]
-    assert time.monotonic() - start < timeout + 3
+    assert time.monotonic() - start < timeout + 10
 
 
+@pytest.mark.usefixtures("impatient")
 def test_port_that_accepts_and_never_speaks_tls_does_not_hang_the_module(run):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         start = time.monotonic()
         answer = run(host=address, api_key=TOKEN)
         assert answer["reason"] == "unreachable"
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10
 
 
 def test_credentials_that_are_refused_end_the_wait_at_once(server, run):
     server.token = "another"
-    answer = run(**access(server), timeout=60)
+    answer = run(**access(server), timeout=4 * PATIENCE)
     assert answer["reason"] == "unauthorized"
     assert "does not accept the credentials (401 Unauthorized)" in answer["msg"]
-    assert answer["waited"] < 10
+    assert answer["waited"] < PATIENCE
     assert len(server.requests) == 1
 
 
@@ -226,10 +228,10 @@ def test_credentials_that_are_refused_end_the_wait_at_once(server, run):
 def test_missing_rights_end_the_wait_at_once(server, run, kind):
     server.nodes = [make_node("node-01")]
     server.forbidden = {kind}
-    answer = run(**access(server), timeout=60)
+    answer = run(**access(server), timeout=4 * PATIENCE)
     assert answer["reason"] == "forbidden"
     assert f"does not let this user list {kind} (403 Forbidden: {kind} is forbi" in answer["msg"]
-    assert answer["waited"] < 10
+    assert answer["waited"] < PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -252,10 +254,10 @@ def test_trusted_certificate(tls_server, certificates, run):
 
 
 def test_unknown_ca_ends_the_wait_at_once(tls_server, run):
-    answer = run(**access(tls_server), timeout=60)
+    answer = run(**access(tls_server), timeout=4 * PATIENCE)
     assert answer["reason"] == "certificate"
     assert f"certificate of the API at {tls_server.url} is not trusted" in answer["msg"]
-    assert answer["waited"] < 10
+    assert answer["waited"] < PATIENCE
     assert not tls_server.requests
 
 
