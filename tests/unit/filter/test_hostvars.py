@@ -65,6 +65,13 @@ def test_sound_inventory(inventory, specs):
     assert find(inventory, specs) == []
 
 
+def test_example_inventory_lacks_nothing_but_a_token(specs):
+    hosts = [path.stem for path in sorted((ROOT / "inventory/example/host_vars").glob("*.yml"))]
+    (sentence,) = find(ROOT / "inventory/example", specs, hosts=tuple(hosts))
+    assert len(hosts) >= 3
+    assert sentence.startswith(f"{', '.join(hosts)}: k3s_token: is missing; set one")
+
+
 def test_templates_that_cannot_be_resolved(inventory, specs):
     (inventory / "host_vars" / "a.yml").write_text(
         """
