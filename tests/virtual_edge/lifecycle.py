@@ -9,7 +9,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from virtual_edge import boards, cgroups, keys, podman
+from virtual_edge import boards, cgroups, keys, limits, podman
 from virtual_edge.errors import EdgeError, RefusedError
 from virtual_edge.locks import locked
 from virtual_edge.progress import say
@@ -35,6 +35,7 @@ def up(edge: Edge) -> None:
             keys.prepare(edge)
             ours = dict.fromkeys(ours)
         _make_network(edge)
+        limits.raise_inotify_instances()
         changed = [board for board in edge.boards if _start(edge, board, ours[board.name])]
         for board in edge.boards:
             if board in changed or not boards.answers(edge, board):
