@@ -34,8 +34,6 @@ ARCHITECTURES = ("aarch64", "x86_64")
 #: The oldest glibc that current wheels are built for (PEP 599, PEP 600).
 OLDEST_GLIBC = (2, 17)
 
-# A pip on a network without an index tries each package this often; more only delays the message.
-_PIP_RETRIES = 2
 _UNREACHABLE = re.compile(
     r"NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|SSLError|Network is unreachable"
     r"|name resolution|Connection refused|Cannot connect",
@@ -173,7 +171,6 @@ def pip_arguments(
     command += ["--only-binary=:all:", "--implementation", "cp"]
     command += ["--python-version", kind.python_version, "--no-compile", "--no-input", "--quiet"]
     command += ["--disable-pip-version-check", "--no-warn-script-location"]
-    command += ["--retries", str(_PIP_RETRIES)]
     for tag in platform_tags(kind):
         command += ["--platform", tag]
     return [*command, "--", *requirements]

@@ -197,6 +197,7 @@ def test_without_packages_the_message_names_board_reason_and_remedy(source, inde
 def test_an_unreachable_index_is_said_to_be_unreachable(source, index, tmp_path, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_RETRIES", "0")
     # Port 9 of the loopback address: nothing listens there.
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:hunter2@127.0.0.1:9/simple")
     with pytest.raises(ArchiveError, match="no package index can be reached") as caught:

@@ -1,4 +1,4 @@
-"""Runs task files of the roles with ansible-playbook on this machine, in directories of the test."""
+"""Runs task files of the roles with ansible-playbook on this machine, on files of the test."""
 
 from __future__ import annotations
 

@@ -9,184 +9,167 @@ import pytest
 import yaml
 from unit.plugin_archive.conftest import make_wheel, source  # noqa: F401 (a fixture)
 
-from .conftest import ROOT, Runner, needs_root
+from .conftest import ROOT, Result, Runner, needs_root
 
 pytestmark = needs_root
 
 
-@pytest.fixture
-def install(runner: Runner, source: Path, tmp_path: Path):  # noqa: F811
-    """Installs the release of ``source``; returns the run, the directory and the link."""
-    index = tmp_path / "index"
-    index.mkdir()
-    make_wheel(index, "boarddep", "py3-none-any")
-    runner.environment.update(
-        PIP_NO_INDEX="1", PIP_FIND_LINKS=str(index), PIP_CONFIG_FILE="/dev/null"
-    )
-    place = tmp_path / "opt"
+class Board:
+    """Where releases are installed from ``source``."""
 
-    def run(check: bool = False):
-        return runner.run(
+    def __init__(self, runner: Runner, source: Path, directory: Path) -> None:  # noqa: F811
+        self.runner = runner
+        self.source = source
+        self.directory = directory
+        self.place = directory / "opt"
+        self.link = self.place / "current"
+        index = directory / "index"
+        index.mkdir()
+        make_wheel(index, "boarddep", "py3-none-any")
+        runner.environment.update(
+            PIP_NO_INDEX="1", PIP_FIND_LINKS=str(index), PIP_CONFIG_FILE="/dev/null"
+        )
+
+    def install(self, *, check: bool = False) -> Result:
+        return self.runner.run(
             "device_plugin",
             "read.yml",
             "install.yml",
             "activate.yml",
             extra={
-                "_device_plugin_source": str(source),
-                "_device_plugin_root": str(place),
-                "device_plugin_cache_dir": str(tmp_path / "cache"),
+                "_device_plugin_source": str(self.source),
+                "_device_plugin_root": str(self.place),
+                "device_plugin_cache_dir": str(self.directory / "cache"),
             },
             check=check,
         )
 
-    run.place = place
-    run.link = place / "current"
-    return run
+    def change(self, text: str) -> None:
+        """Make another release."""
+        (self.source / "rknpu_plugin" / "new.py").write_text(text)
 
-
-def releases(place: Path) -> set[str]:
-    return {entry.name for entry in place.iterdir() if entry.is_dir() and not entry.is_symlink()}
-
-
-def change(source: Path, text: str) -> None:  # noqa: F811
-    (source / "rknpu_plugin" / "new.py").write_text(text)
-
-
-def test_a_release_is_installed_once(install):
-    first = install()
-    assert first.code == 0, first.output
-    assert (install.link / "rknpu_plugin" / "board.py").read_text() == "CORES = 3\n"
-    assert (install.link / "boarddep.py").is_file()
-    assert releases(install.place) == {install.link.readlink().name}
-    second = install()
-    assert (second.code, second.changed) == (0, 0), second.output
-
-
-def test_its_modules_are_compiled_for_a_service_that_may_not_write(install):
-    install()
-    assert list((install.link / "rknpu_plugin").glob("__pycache__/board.*.pyc"))
-
-
-def test_check_mode_on_a_fresh_board_tells_and_changes_nothing(install):
-    result = install(check=True)
-    assert result.code == 0, result.output
-    assert result.changed > 0
-    assert not install.place.exists()
-
-
-def test_a_new_release_keeps_one_before_it(install, source):  # noqa: F811
-    names = []
-    for text in ("A = 1\n", "A = 2\n", "A = 3\n"):
-        change(source, text)
-        assert install().code == 0
-        names.append(install.link.readlink().name)
-    assert len(set(names)) == 3
-    assert releases(install.place) == set(names[1:])
-
-
-def test_going_back_uses_the_release_that_is_still_there(install, source):  # noqa: F811
-    change(source, "A = 1\n")
-    install()
-    before = install.link.readlink()
-    inode = (install.place / before).stat().st_ino
-    change(source, "A = 2\n")
-    install()
-    change(source, "A = 1\n")
-    assert install().code == 0
-    assert install.link.readlink() == before
-    assert (install.place / before).stat().st_ino == inode
-
-
-def test_what_an_interrupted_run_left_does_not_end_up_in_a_release(install):
-    left_over = install.place / ".incoming" / "rknpu_plugin"
-    left_over.mkdir(parents=True)
-    (left_over / "half.py").write_text("")
-    assert install().code == 0
-    assert not (install.link / "rknpu_plugin" / "half.py").exists()
-    assert not (install.place / ".incoming").exists()
-
-
-def test_a_release_that_does_not_load_is_not_used(install, source):  # noqa: F811
-    install()
-    before = install.link.readlink()
-    change(source, "import a_library_of_another_architecture\n")
-    result = install()
-    assert "do not load with" in result.message()
-    assert "No module named 'a_library_of_another_architecture'" in result.message()
-    assert install.link.readlink() == before
-    assert releases(install.place) == {before.name}
+    def releases(self) -> set[str]:
+        return {entry.name for entry in self.place.iterdir() if not entry.is_symlink()}
 
 
 @pytest.fixture
-def configure(runner: Runner, tmp_path: Path):
-    """Writes configuration and unit; returns the run and the file."""
-    place = tmp_path / "etc"
+def board(runner: Runner, source: Path, tmp_path: Path) -> Board:  # noqa: F811
+    return Board(runner, source, tmp_path)
 
-    def run(check: bool = False, **variables: object):
+
+def test_first_release(board):
+    told = board.install(check=True)
+    assert told.code == 0, told.output
+    assert told.changed > 0
+    assert not board.place.exists()
+
+    # What an interrupted run has left must not end up in a release.
+    left_over = board.place / ".incoming" / "rknpu_plugin"
+    left_over.mkdir(parents=True)
+    (left_over / "half.py").write_text("")
+    first = board.install()
+    assert first.code == 0, first.output
+    assert (board.link / "rknpu_plugin" / "board.py").read_text() == "CORES = 3\n"
+    assert (board.link / "boarddep.py").is_file()
+    assert not (board.link / "rknpu_plugin" / "half.py").exists()
+    assert board.releases() == {board.link.readlink().name}
+    # The service may not write into its own directory, so it finds compiled files there.
+    assert list((board.link / "rknpu_plugin").glob("__pycache__/board.*.pyc"))
+
+    second = board.install()
+    assert (second.code, second.changed) == (0, 0), second.output
+
+
+def test_later_releases(board):
+    names = []
+    for text in ("A = 1\n", "A = 2\n", "A = 3\n"):
+        board.change(text)
+        result = board.install()
+        assert result.code == 0, result.output
+        names.append(board.link.readlink().name)
+    # One release before the present one is kept.
+    assert len(set(names)) == 3
+    assert board.releases() == set(names[1:])
+
+    # It is used as it is when it is wanted again.
+    kept = (board.place / names[1]).stat().st_ino
+    board.change("A = 2\n")
+    assert board.install().code == 0
+    assert board.link.readlink().name == names[1]
+    assert (board.place / names[1]).stat().st_ino == kept
+
+    # A release that the board's Python cannot load is not used.
+    board.change("import a_library_of_another_architecture\n")
+    broken = board.install()
+    assert "do not load with" in broken.message()
+    assert "No module named 'a_library_of_another_architecture'" in broken.message()
+    assert board.link.readlink().name == names[1]
+
+
+SETTINGS = {
+    "resource": "example.org/npu",
+    "shares": 3,
+    "max_contexts": 2,
+    "max_shares_per_container": 1,
+    "permissions": "rwm",
+    "extra_devices": ["/dev/rga", "/dev/mpp_service:rw"],
+    "mounts": ["/usr/lib/librknnrt.so", "/srv/models:/models:ro"],
+    "listen": "",
+    "log_format": "json",
+    "log_level": "debug",
+}
+# What is in the inventory, and what has to be in the file.
+CONFIGURATIONS: dict[str, tuple[dict[str, object], dict[str, object] | None]] = {
+    "nothing": ({}, {"resource": "rocknpu.device/npu"}),
+    "everything": (SETTINGS, SETTINGS),
+    "ini": (
+        {"shares": "3", "max_contexts": "1"},
+        {"resource": "rocknpu.device/npu", "shares": 3, "max_contexts": 1},
+    ),
+    "empty": ({"shares": None, "mounts": None}, {"resource": "rocknpu.device/npu"}),
+    "wrong": ({"shares": 101}, None),
+}
+
+
+def test_configurations(runner, tmp_path):
+    """All of them at once, each host with a directory of its own."""
+    places = {name: tmp_path / name for name in CONFIGURATIONS}
+    (places["wrong"] / "etc").mkdir(parents=True)
+    (places["wrong"] / "etc" / "config.yaml").write_text("shares: 2\n")
+    hosts = {}
+    for name, (variables, _) in CONFIGURATIONS.items():
+        places[name].mkdir(exist_ok=True)
+        hosts[name] = {f"device_plugin_{key}": value for key, value in variables.items()}
+        hosts[name]["place"] = str(places[name])
+
+    def configure(*, check: bool = False) -> Result:
         return runner.run(
             "device_plugin",
             "configure.yml",
-            hosts={"board": variables},
+            hosts=hosts,
             extra={
                 "_device_plugin_python": sys.executable,
                 "_device_plugin_release": str(ROOT / "files" / "rknpu_plugin"),
-                "_device_plugin_config_file": str(place / "config.yaml"),
-                "_device_plugin_unit_file": str(tmp_path / "rknpu-plugin.service"),
+                "_device_plugin_config_file": "{{ place }}/etc/config.yaml",
+                "_device_plugin_unit_file": "{{ place }}/rknpu-plugin.service",
             },
             check=check,
         )
 
-    run.file = place / "config.yaml"
-    return run
+    told = configure(check=True)
+    assert told.changed > 0
+    assert not (places["everything"] / "etc").exists()
 
+    first = configure()
+    for name, (_, expected) in CONFIGURATIONS.items():
+        text = (places[name] / "etc" / "config.yaml").read_text()
+        if expected is None:
+            # The plugin itself refuses it before it is put in place.
+            assert first.message(name) != ""
+            assert "must be a whole number from 1 to 100" in first.output
+            assert text == "shares: 2\n"
+        else:
+            assert first.message(name) == "", name
+            assert yaml.safe_load(text) == expected, name
 
-def test_only_what_is_set_is_in_the_configuration(configure):
-    result = configure()
-    assert result.code == 0, result.output
-    assert yaml.safe_load(configure.file.read_text()) == {"resource": "rocknpu.device/npu"}
     assert configure().changed == 0
-
-
-def test_every_variable_reaches_the_configuration(configure):
-    settings = {
-        "resource": "example.org/npu",
-        "shares": 3,
-        "max_contexts": 2,
-        "max_shares_per_container": 1,
-        "permissions": "rwm",
-        "extra_devices": ["/dev/rga", "/dev/mpp_service:rw"],
-        "mounts": ["/usr/lib/librknnrt.so", "/srv/models:/models:ro"],
-        "listen": "",
-        "log_format": "json",
-        "log_level": "debug",
-    }
-    result = configure(**{f"device_plugin_{key}": value for key, value in settings.items()})
-    assert result.code == 0, result.output
-    assert yaml.safe_load(configure.file.read_text()) == settings
-
-
-def test_numbers_of_an_ini_inventory_become_numbers(configure):
-    configure(device_plugin_shares="3", device_plugin_max_contexts="1")
-    settings = yaml.safe_load(configure.file.read_text())
-    assert (settings["shares"], settings["max_contexts"]) == (3, 1)
-
-
-def test_an_empty_variable_is_one_that_is_not_set(configure):
-    assert configure(device_plugin_shares=None, device_plugin_mounts=None).code == 0
-    assert yaml.safe_load(configure.file.read_text()) == {"resource": "rocknpu.device/npu"}
-
-
-def test_the_plugin_itself_refuses_a_configuration_before_it_is_written(configure):
-    configure(device_plugin_shares=2)
-    before = configure.file.read_text()
-    result = configure(device_plugin_shares=101)
-    assert result.code != 0
-    assert "shares must be a whole number from 1 to 100" in result.output
-    assert configure.file.read_text() == before
-
-
-def test_check_mode_writes_no_configuration(configure):
-    result = configure(check=True)
-    assert result.code == 0, result.output
-    assert result.changed > 0
-    assert not configure.file.exists()

@@ -6,10 +6,9 @@ import os
 import stat
 from pathlib import Path
 
-import pytest
 from unit.board.golden import lay_out
 
-from .conftest import Runner, needs_root, write_program
+from .conftest import needs_root, write_program
 
 pytestmark = needs_root
 
@@ -29,127 +28,114 @@ def board(nodes: list[str], heaps: list[str], module: str = "builtin") -> dict[s
     return {"__npu_board": {"npu": npu, "usable": True, "problems": []}, "__npu_board_loaded": {}}
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> list[str]:
-    return [make_node(tmp_path / "dev/dri" / name, 0o660) for name in ("card1", "renderD129")]
+# What is in the inventory, and the mode and group that nodes get from it.
+PERMISSIONS = {
+    "default": ({}, 0o666, "root"),
+    "strict": ({"npu_device_mode": "0660", "npu_device_group": "video"}, 0o660, "video"),
+}
 
 
-@pytest.fixture
-def heaps(tmp_path: Path) -> list[str]:
-    return [make_node(tmp_path / "dev/dma_heap" / name) for name in ("system", "cma")]
+def test_permissions(runner, tmp_path):
+    """Nodes that are there are opened where no udev runs, and the rule does it from then on."""
+    hosts, nodes = {}, {}
+    for host, (variables, _, _) in PERMISSIONS.items():
+        dev = tmp_path / host / "dev"
+        nodes[host] = [make_node(dev / "dri" / name, 0o640) for name in ("card1", "renderD129")]
+        heaps = [make_node(dev / "dma_heap" / name) for name in ("system", "cma")]
+        hosts[host] = {
+            **variables,
+            "found": board(nodes[host], heaps)["__npu_board"],
+            "rules": str(tmp_path / host / "rules.d" / "99-zz-rknpu.rules"),
+        }
+        nodes[host] += heaps
 
+    def run(*, check: bool = False):
+        extra = {"__npu_board": "{{ found }}", "__npu_board_loaded": {}, **NO_UDEV}
+        return runner.run(
+            "npu",
+            "permissions.yml",
+            hosts=hosts,
+            extra={**extra, "_npu_rules_file": "{{ rules }}"},
+            check=check,
+        )
 
-def open_nodes(runner: Runner, nodes, heaps, *, check=False, **variables):
-    return runner.run(
-        "npu",
-        "permissions.yml",
-        hosts={"board": variables},
-        extra={
-            **board(nodes, heaps),
-            **NO_UDEV,
-            "_npu_rules_file": str(runner.directory / "udev" / "99-zz-rknpu.rules"),
-        },
-        check=check,
-    )
+    told = run(check=True)
+    assert told.code == 0, told.output
+    assert told.changed > 0
+    assert not (tmp_path / "default" / "rules.d").exists()
+    assert stat.S_IMODE(Path(nodes["default"][0]).stat().st_mode) == 0o640
 
-
-def test_nodes_are_opened_without_udev_and_stay_so(runner, nodes, heaps):
-    first = open_nodes(runner, nodes, heaps)
+    first = run()
     assert first.code == 0, first.output
-    for path in nodes + heaps:
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o666
-        assert stat.S_ISCHR(os.stat(path).st_mode)
-    second = open_nodes(runner, nodes, heaps)
-    assert (second.code, second.changed) == (0, 0)
+    for host, (_, mode, group) in PERMISSIONS.items():
+        for path in nodes[host]:
+            assert stat.S_ISCHR(Path(path).stat().st_mode)
+            assert stat.S_IMODE(Path(path).stat().st_mode) == mode
+            assert Path(path).group() == group
+        lines = Path(hosts[host]["rules"]).read_text().splitlines()
+        rules = [line for line in lines if line and not line.startswith("#")]
+        assert len(rules) == 3
+        assert all(f'GROUP:="{group}", MODE:="{mode:04o}"' in rule for rule in rules)
+
+    second = run()
+    assert (second.code, second.changed) == (0, 0), second.output
 
 
-def test_mode_and_group_are_those_of_the_inventory(runner, nodes, heaps):
-    variables = {"npu_device_mode": "0660", "npu_device_group": "video"}
-    result = open_nodes(runner, nodes, heaps, **variables)
-    assert result.code == 0, result.output
-    for path in nodes + heaps:
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
-        assert Path(path).group() == "video"
-    rules = (runner.directory / "udev" / "99-zz-rknpu.rules").read_text()
-    applied = [line for line in rules.splitlines() if line and not line.startswith("#")]
-    assert len(applied) == 3
-    assert all('GROUP:="video", MODE:="0660"' in line for line in applied)
+# The board, what modprobe does, and the state of the module before it.
+MODULES = {
+    "loads": ("rk3588-cm3588-module-loaded", 'echo "$@" >> calls', "available"),
+    "loaded": ("rk3588-cm3588-module-loaded", "touch calls", "loaded"),
+    "builtin": ("rk3588-rock5b-display", "touch calls", "builtin"),
+    "refused": ("rk3588-module-not-loaded", "echo 'Exec format error' >&2; exit 1", "available"),
+    "unbound": ("rk3588-probe-failed", "exit 0", "available"),
+}
 
 
-def test_check_mode_tells_and_changes_nothing(runner, nodes, heaps):
-    result = open_nodes(runner, nodes, heaps, check=True)
-    assert result.code == 0, result.output
-    assert result.changed > 0
-    assert not (runner.directory / "udev").exists()
-    assert stat.S_IMODE(os.stat(nodes[0]).st_mode) == 0o660
+def test_modules(runner, tmp_path):
+    """A module is loaded, and again at every boot; what does not load says why."""
+    hosts = {}
+    for host, (name, modprobe, state) in MODULES.items():
+        place = tmp_path / host
+        golden = lay_out(name, place / "root")
+        for path in golden.devices:
+            Path(path).unlink()
+            make_node(Path(path), 0o660)
+        script = f"#!/bin/sh\ncd {place}\n{modprobe}\n"
+        write_program(place / "programs" / "modprobe", script)
+        found = board([], [], state)["__npu_board"]
+        hosts[host] = {"found": found, "place": str(place)}
 
+    def run(*, check: bool = False):
+        defaults = {"rocknpu.edge.npu_info": {"root": "{{ place }}/root"}}
+        path = "{{ place }}/programs:" + os.environ["PATH"]
+        return runner.run(
+            "npu",
+            "module.yml",
+            hosts=hosts,
+            play={"module_defaults": defaults, "environment": {"PATH": path}},
+            extra={"__npu_board": "{{ found }}", "_npu_modules_file": "{{ place }}/rknpu.conf"},
+            check=check,
+        )
 
-def load_module(runner: Runner, root: Path, modprobe: str, module="available", check=False):
-    """Run module.yml where ``modprobe`` is the given shell script."""
-    programs = runner.directory / "programs"
-    write_program(programs / "modprobe", f"#!/bin/sh\n{modprobe}\n")
-    extra = board([], [], module)
-    del extra["__npu_board_loaded"]
-    return runner.run(
-        "npu",
-        "module.yml",
-        play={
-            "module_defaults": {"rocknpu.edge.npu_info": {"root": str(root)}},
-            "environment": {"PATH": f"{programs}:{os.environ['PATH']}"},
-        },
-        extra={**extra, "_npu_modules_file": str(runner.directory / "rknpu.conf")},
-        check=check,
-    )
+    told = run(check=True)
+    assert told.code == 0, told.output
+    assert told.changed > 0
+    assert not list(tmp_path.glob("*/calls")) + list(tmp_path.glob("*/rknpu.conf"))
 
-
-def loaded_words(runner: Runner) -> list[str]:
-    lines = (runner.directory / "rknpu.conf").read_text().splitlines()
-    return [line for line in lines if not line.startswith("#")]
-
-
-def test_a_module_is_loaded_now_and_at_every_boot(runner, tmp_path):
-    root = tmp_path / "root"
-    golden = lay_out("rk3588-cm3588-module-loaded", root)
-    for path in golden.devices:
-        Path(path).unlink()
-        make_node(Path(path), 0o660)
-    result = load_module(runner, root, f'echo "$@" >> {tmp_path}/calls')
-    assert result.code == 0, result.output
-    assert (tmp_path / "calls").read_text() == "rknpu\n"
-    assert loaded_words(runner) == ["rknpu"]
-
-
-def test_a_loaded_module_is_only_made_to_last(runner, tmp_path):
-    result = load_module(runner, tmp_path, "exit 1", module="loaded")
-    assert (result.code, result.changed) == (0, 1), result.output
-    assert loaded_words(runner) == ["rknpu"]
-    assert load_module(runner, tmp_path, "exit 1", module="loaded").changed == 0
-
-
-def test_a_built_in_driver_needs_no_module(runner, tmp_path):
-    result = load_module(runner, tmp_path, "exit 1", module="builtin")
-    assert (result.code, result.changed) == (0, 0), result.output
-    assert not (runner.directory / "rknpu.conf").exists()
-
-
-def test_a_module_that_does_not_load_tells_why(runner, tmp_path):
-    root = tmp_path / "root"
-    lay_out("rk3588-module-not-loaded", root)
-    words = "modprobe: ERROR: could not insert 'rknpu': Exec format error"
-    result = load_module(runner, root, f'echo "{words}" >&2; exit 1')
-    assert "The module rknpu does not bring the NPU of this board to work." in result.message()
-    assert words in result.message()
-
-
-def test_a_module_that_loads_without_taking_the_npu_tells_why(runner, tmp_path):
-    root = tmp_path / "root"
-    lay_out("rk3588-probe-failed", root)
-    result = load_module(runner, root, "exit 0")
-    assert "does not bring the NPU of this board to work" in result.message()
-    assert "not bound to npu@fdab0000" in result.message()
-
-
-def test_check_mode_loads_nothing(runner, tmp_path):
-    result = load_module(runner, tmp_path, f"touch {tmp_path}/called", check=True)
-    assert (result.code, result.changed) == (0, 1), result.output
-    assert not (tmp_path / "called").exists()
+    first = run()
+    for host in ("loads", "loaded", "builtin"):
+        assert first.message(host) == "", host
+    assert (tmp_path / "loads" / "calls").read_text() == "rknpu\n"
+    assert not (tmp_path / "loaded" / "calls").exists()
+    assert not (tmp_path / "builtin" / "calls").exists()
+    assert not (tmp_path / "builtin" / "rknpu.conf").exists()
+    for host in ("loads", "loaded"):
+        lines = (tmp_path / host / "rknpu.conf").read_text().splitlines()
+        assert [line for line in lines if not line.startswith("#")] == ["rknpu"]
+    for host, reason in {
+        "refused": "modprobe says: Exec format error.",
+        "unbound": "not bound to npu@fdab0000",
+    }.items():
+        message = first.message(host)
+        assert message.startswith("The module rknpu does not bring the NPU of this board to work")
+        assert reason in message
