@@ -10,6 +10,7 @@ disturbs the NPU, and Allocate may do it too.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -54,7 +55,7 @@ class Device:
         self._root = host_root
         self._files = BoardFiles(host_root, char_device)
         self._npu: Npu | None = None
-        self._last: tuple[Look, list[_Identity | None]] | None = None
+        self._last: tuple[Look, dict[str, _Identity | None]] | None = None
 
     def look(self) -> Look:
         """Find the driver and the nodes as they are now; new numbers are followed."""
@@ -63,20 +64,19 @@ class Device:
         if problem is None:
             self._npu = npu
         look = Look(problem, tuple(npu.nodes), tuple(find_dma_heaps(self._files)))
-        self._last = (look, self._identify(look))
+        # A driver that was loaded again makes new nodes, maybe under names that others had.
+        paths = [self._root.rstrip("/") + node for node in (*look.nodes, *look.dma_heaps)]
+        self._last = (look, {path: _identify(path) for path in paths})
         return look
 
     def current(self) -> Look:
         """The last look if it was good and its nodes are still the same ones, else a new one."""
         if self._last is not None:
             look, identities = self._last
-            if look.problem is None and self._identify(look) == identities:
+            same = all(_identify(path) == identity for path, identity in identities.items())
+            if same and look.problem is None:
                 return look
         return self.look()
-
-    def _identify(self, look: Look) -> list[_Identity | None]:
-        # A driver that was loaded again makes new nodes, maybe under names that others had.
-        return [_identify(Path(self._root + path)) for path in (*look.nodes, *look.dma_heaps)]
 
     def _find_problem(self, npu: Npu) -> str | None:
         if npu.driver == "none":
@@ -124,9 +124,9 @@ class Device:
             return None
 
 
-def _identify(path: Path) -> _Identity | None:
+def _identify(path: str) -> _Identity | None:
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except OSError:
         return None
     return _Identity(status.st_ino, status.st_rdev, status.st_ctime_ns)

@@ -7,6 +7,7 @@ resource for gone when that list ends and never opens it again, and gives Alloca
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,7 @@ class Client:
     channel: grpc.Channel
     registered: float
     listings: list[Listing] = field(default_factory=list)
+    allocate: Any = None
     stream: Any = None
     ended: float | None = None
 
@@ -109,7 +111,7 @@ class KubeletStub:
             return
         keep = self.directory / "keep"
         if leave_socket:
-            keep.hardlink_to(self.socket)
+            os.link(self.socket, keep)
         self._server.stop(0).wait()
         self._server = None
         if leave_socket:
@@ -143,6 +145,11 @@ class KubeletStub:
             channel, "GetDevicePluginOptions", api.Empty(), api.DevicePluginOptions, timeout=10
         )
         client = Client(request.endpoint, request, options, channel, time.monotonic())
+        client.allocate = channel.unary_unary(
+            "/v1beta1.DevicePlugin/Allocate",
+            request_serializer=api.AllocateRequest.SerializeToString,
+            response_deserializer=api.AllocateResponse.FromString,
+        )
         with self._changed:
             self.clients.append(client)
             self._changed.notify_all()
@@ -208,8 +215,7 @@ class KubeletStub:
                 api.ContainerAllocateRequest(devices_ids=shares) for shares in containers
             ]
         )
-        channel = self.clients[-1].channel
-        return list(call(channel, "Allocate", request, api.AllocateResponse).container_responses)
+        return list(self.clients[-1].allocate(request).container_responses)
 
     def prefer(self, available: list[str], required: list[str], size: int) -> list[str]:
         request = api.PreferredAllocationRequest(
