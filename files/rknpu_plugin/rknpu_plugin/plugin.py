@@ -23,7 +23,7 @@ from .self_check import SelfCheck, Watchdog
 from .service import DevicePluginService
 from .share_list import ShareList
 from .supervisor import Supervisor
-from .systemd import notify, watchdog_seconds
+from .systemd import Status, notify, watchdog_seconds
 from .web import WebServer
 
 
@@ -46,6 +46,7 @@ class Plugin:
         self._reload = reload
         self._char_device = char_device
         self.metrics = Metrics()
+        self._status = Status()
         self.shares = ShareList()
         self._device = Device(self.config.host_root, char_device)
         self.inventory = Inventory(self._get_config, self._read_board, self._holders, self.shares)
@@ -57,7 +58,7 @@ class Plugin:
             self._make_service,
             self.metrics,
             registered=self.inventory.update,
-            status=lambda text: _tell_systemd(f"STATUS={text}"),
+            status=self._status.tell,
         )
         self.check = SelfCheck(self.supervisor, self.health)
         self.metrics.registry.register(
@@ -81,11 +82,11 @@ class Plugin:
         self.inventory.update()
         self._log_missing_paths()
         threads = self._start_threads()
-        _tell_systemd("READY=1")
+        notify("READY=1")
         try:
             self.supervisor.run()
         finally:
-            _tell_systemd("STOPPING=1")
+            notify("STOPPING=1")
             for thread in threads:
                 thread.stop()
 
@@ -102,7 +103,7 @@ class Plugin:
             )
         seconds = watchdog_seconds()
         if seconds is not None:
-            threads.append(Watchdog(seconds, self.check.find_problem))
+            threads.append(Watchdog(seconds, self.check.find_problem, self._status))
         for thread in threads:
             thread.start()
         return threads
@@ -163,10 +164,6 @@ class Plugin:
     def _log_missing_paths(self) -> None:
         for path in self._allocator.missing_paths():
             log.warning("a configured path is missing, containers go without it", path=path)
-
-
-def _tell_systemd(state: str) -> None:
-    notify(state)
 
 
 def _refuse_restart_keys(old: Config, new: Config) -> None:

@@ -14,12 +14,14 @@ import grpc
 
 from .api import deviceplugin_pb2 as api
 from .health import HealthWatch
+from .log import log
 from .rpc import describe, open_channel
 from .service import SERVICE
 from .supervisor import Supervisor
-from .systemd import notify
+from .systemd import Status, notify
 
-ANSWER_SECONDS = 2.0
+# While k3s starts on a small board, everything else has to wait for seconds.
+ANSWER_SECONDS = 5.0
 # Turns are a second apart; a busy board may be late, a stuck thread is later.
 STUCK_SECONDS = 15.0
 
@@ -74,18 +76,28 @@ class Watchdog(threading.Thread):
     Args:
         seconds: the unit's WatchdogSec=.
         find_problem: the check.
+        status: told about the result.
     """
 
-    def __init__(self, seconds: float, find_problem: Callable[[], str | None]) -> None:
+    def __init__(
+        self, seconds: float, find_problem: Callable[[], str | None], status: Status
+    ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._seconds = seconds
         self._find_problem = find_problem
+        self._status = status
         self._stopping = threading.Event()
 
     def run(self) -> None:
         while True:
             problem = self._find_problem()
-            notify("WATCHDOG=1" if problem is None else f"STATUS=not healthy: {problem}")
+            if problem is None:
+                notify("WATCHDOG=1")
+            if self._status.judge(problem):
+                if problem is None:
+                    log.info("the plugin works again")
+                else:
+                    log.warning("the plugin does not work", reason=problem)
             if self._stopping.wait(self._seconds / 3):
                 return
 

@@ -28,6 +28,28 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
     return True
 
 
+class Status:
+    """The line that `systemctl status` shows: what the plugin does, or what is wrong with it."""
+
+    def __init__(self) -> None:
+        self._doing = ""
+        self._problem: str | None = None
+
+    def tell(self, doing: str) -> None:
+        """Say what the plugin does now."""
+        self._doing = doing
+        if self._problem is None:
+            notify(f"STATUS={doing}")
+
+    def judge(self, problem: str | None) -> bool:
+        """Say what is wrong, or that it no longer is; returns whether that is news."""
+        changed = problem != self._problem
+        self._problem = problem
+        if changed:
+            notify(f"STATUS={self._doing if problem is None else f'not healthy: {problem}'}")
+        return changed
+
+
 def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | None:
     """How often the unit wants a sign of life, WatchdogSec=; None if it does not."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
