@@ -43,6 +43,10 @@ test: lint sanity molecule unit ## every check; the README says how long it take
 lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	$(RUN) MYPYPATH=.build mypy -p ansible_collections.rocknpu.edge.plugins.module_utils \
+	    -p ansible_collections.rocknpu.edge.plugins.plugin_utils -p ansible_collections.rocknpu.edge.plugins.filter
+	cd files/rknpu_plugin && $(RUN) mypy --config-file ../../pyproject.toml -p rknpu_plugin
+	$(RUN) MYPYPATH=tests mypy -p virtual_edge
 	$(RUN) yamllint -s .
 	$(RUN) ansible-lint --offline
 	$(RUN) antsibull-changelog lint
