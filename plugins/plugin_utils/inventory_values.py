@@ -14,18 +14,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ansible import template  # type: ignore[import-untyped]
 from jinja2 import Undefined, UndefinedError
 
-try:
-    # Since ansible-core 2.19 a template that cannot be resolved raises an error.
-    from ansible.template import (  # type: ignore[import-untyped]
-        is_trusted_as_template,  # noqa: F401
-    )
-
-    _UNRESOLVED_STAYS = False
-except ImportError:
-    # Before, its text is returned as it is.
-    _UNRESOLVED_STAYS = True
+# Since ansible-core 2.19 a template that cannot be resolved raises an error; before, its text is
+# returned as it is.
+_UNRESOLVED_STAYS = not hasattr(template, "is_trusted_as_template")
 
 # Names that mean something in a task, but not where the variables of a host stand alone.
 _TASK_NAMES = frozenset({"hostvars", "vars", "role_path", "role_name", "omit"})

@@ -168,7 +168,7 @@ def make_certificates(directory: Path, address: str = "127.0.0.1") -> tuple[Path
             .sign(signer, hashes.SHA256())
         )
 
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca_key, key = (ec.generate_private_key(curve) for curve in [ec.SECP256R1()] * 2)
     ca = build("test ca", "test ca", ca_key, ca_key, x509.BasicConstraints(True, None))
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
     certificate = build("api", "test ca", key, ca_key, names)
