@@ -7,12 +7,16 @@ from typing import Any
 
 
 def find_route_conflict(
-    subnet: ipaddress.IPv4Network, routes: list[dict[str, Any]], own_device: str | None
+    subnet: ipaddress.IPv4Network,
+    addresses: list[ipaddress.IPv4Address],
+    routes: list[dict[str, Any]],
+    own_device: str | None,
 ) -> str | None:
-    """The route that already covers a range, or None.
+    """The route that already covers a range or one of its addresses that are wanted, or None.
 
     Args:
         subnet: the range that is wanted.
+        addresses: those of it that will be used.
         routes: as `ip -json -4 route show table all` prints them.
         own_device: network device of the edge itself, whose routes do not count.
     """
@@ -27,7 +31,9 @@ def find_route_conflict(
             other = ipaddress.IPv4Network(route.get("dst", ""))
         except ValueError:
             continue
-        if other.prefixlen and other.overlaps(subnet):
+        if other.prefixlen and (
+            other.supernet_of(subnet) or any(address in other for address in addresses)
+        ):
             return f"{other} via {route.get('dev', route.get('gateway', 'another route'))}"
     return None
 

@@ -47,7 +47,7 @@ def recipe(edge: Edge, board: BoardSpec) -> str:
 def create(edge: Edge, board: BoardSpec) -> None:
     """Write a board's description and start its container, in place of what is there already."""
     container = edge.container(board.name)
-    run(["podman", "rm", "--force", "--volumes", "--time", "2", container])
+    remove(container)
     tree = describe(board)
     keys = edge.directory / "host_keys" / board.name
     for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
@@ -181,5 +181,14 @@ def restart(edge: Edge, board: BoardSpec) -> None:
 
 
 def remove(container: str) -> None:
-    """Remove a container and its volumes."""
-    require(["podman", "rm", "--force", "--volumes", "--time", "2", container], timeout=120)
+    """Remove a container and its volumes; none is fine.
+
+    podman may stumble over a container that ends by itself at that moment, hence several tries.
+    """
+    command = ["podman", "rm", "--force", "--ignore", "--volumes", "--time", "2", container]
+    for _ in range(3):
+        result = run(command)
+        if result.returncode == 0:
+            return
+        time.sleep(1)
+    require(command)

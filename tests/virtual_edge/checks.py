@@ -124,7 +124,8 @@ def _find_address_problems(edge: Edge) -> list[str]:
         ]
     routes = json.loads(require(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
     device = own.get("network_interface") if own else None
-    route = find_route_conflict(edge.subnet, routes, device)
+    wanted = [edge.subnet.network_address + host for host in (1, *(b.host for b in edge.boards))]
+    route = find_route_conflict(edge.subnet, wanted, routes, device)
     if route:
         return [
             f"This machine already has a route to {edge.subnet} ({route}): take another --subnet "

@@ -9,15 +9,19 @@ import pytest
 from virtual_edge.addresses import find_network_conflict, find_route_conflict
 
 SUBNET = ipaddress.IPv4Network("198.51.100.0/24")
+WANTED = [SUBNET.network_address + host for host in (1, 11, 12)]
 
 
 @pytest.mark.parametrize(
     ("destination", "busy"),
     [
         ("198.51.100.0/24", True),
-        ("198.51.100.64/26", True),
+        ("198.51.100.0/28", True),
+        ("198.51.100.11", True),
         ("198.51.0.0/16", True),
-        ("198.51.100.7", True),
+        # Inside the range, and in nobody's way.
+        ("198.51.100.64/26", False),
+        ("198.51.100.80", False),
         ("198.51.101.0/24", False),
         ("10.0.0.0/8", False),
         ("default", False),
@@ -27,22 +31,22 @@ SUBNET = ipaddress.IPv4Network("198.51.100.0/24")
 )
 def test_a_route_is_a_conflict_if_it_overlaps(destination: str, busy: bool) -> None:
     routes = [{"dst": destination, "dev": "eth0"}]
-    assert (find_route_conflict(SUBNET, routes, None) is not None) == busy
+    assert (find_route_conflict(SUBNET, WANTED, routes, None) is not None) == busy
 
 
 def test_a_route_of_the_edge_itself_is_none() -> None:
     routes = [{"dst": "198.51.100.0/24", "dev": "podman2"}]
-    assert find_route_conflict(SUBNET, routes, "podman2") is None
+    assert find_route_conflict(SUBNET, WANTED, routes, "podman2") is None
 
 
 def test_entries_that_repeat_another_route_do_not_count() -> None:
     routes = [{"type": "broadcast", "dst": "198.51.100.255", "dev": "eth0"}]
-    assert find_route_conflict(SUBNET, routes, None) is None
+    assert find_route_conflict(SUBNET, WANTED, routes, None) is None
 
 
 def test_the_conflict_names_the_route() -> None:
     routes = [{"dst": "198.51.0.0/16", "dev": "wg0"}]
-    assert find_route_conflict(SUBNET, routes, None) == "198.51.0.0/16 via wg0"
+    assert find_route_conflict(SUBNET, WANTED, routes, None) == "198.51.0.0/16 via wg0"
 
 
 @pytest.mark.parametrize(
