@@ -105,7 +105,7 @@ def test_anything_in_the_place_of_one_file_of_a_board(path: str, kind: str, tmp_
     json.dumps([board.to_dict(), find_problems(board)])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.sampled_from([path for path in READ if "/" in path[1:]]), st.binary()))
 def test_any_content(tmp_path: Path, contents: dict[str, bytes]) -> None:
     root = tmp_path / os.urandom(8).hex()
