@@ -7,7 +7,7 @@ from pathlib import Path
 from virtual_edge.progress import say
 
 _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-# A board with its systemd, kubelet, containerd and pods holds some 40; Linux allows 128 to each user.
+# A board with systemd, kubelet, containerd and pods holds some 40; Linux allows 128 to each user.
 _WANTED = 1024
 
 
