@@ -19,7 +19,7 @@ from .service import DevicePluginService
 from .watch import DirectoryWatch, Wakeup
 
 # How often everything is looked at although nothing seems to have happened.
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
 # A kubelet opens the list right after the registration, and a stream that ends because the kubelet
 # stops is followed by its socket's end: both get a moment before the plugin registers again.
 OPEN_SECONDS = 5.0
