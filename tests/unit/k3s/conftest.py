@@ -25,8 +25,6 @@ def edge(tmp_path: Path, collections: Path) -> Edge:
 
 
 @pytest.fixture(scope="module")
-def new_edge(
-    tmp_path_factory: pytest.TempPathFactory, collections: Path
-) -> Callable[[str], Edge]:
+def new_edge(tmp_path_factory: pytest.TempPathFactory, collections: Path) -> Callable[[str], Edge]:
     """Edges that several tests of a module look at."""
     return lambda name: Edge(tmp_path_factory.mktemp(name), collections)

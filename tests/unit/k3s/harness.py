@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -41,11 +42,16 @@ PLAY = """
           ansible.builtin.include_role:
             name: rocknpu.edge.k3s
             tasks_from: "{{ item }}"
+            public: true
           loop: "{{ parts }}"
       rescue:
         - name: Tell the message
           ansible.builtin.debug:
             msg: "@{{ ansible_failed_result.msg | b64encode }}@"
+    - name: Tell a variable of the role
+      ansible.builtin.debug:
+        msg: "={{ lookup('ansible.builtin.vars', wanted) | to_json | b64encode }}="
+      when: wanted is defined
 """
 
 PLACES = {
@@ -127,7 +133,9 @@ class Edge:
         self.hosts[name] = {
             "board": str(board),
             "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
+            # The system's own starts faster than most others.
+            "ansible_python_interpreter": shutil.which("python3", path="/usr/bin")
+            or sys.executable,
             "k3s_version": VERSION,
             "k3s_token": TOKEN,
             "k3s_ready_timeout": 3,
@@ -183,3 +191,14 @@ class Edge:
             for host, text in re.findall(r'ok: \[(.+?)\] => {\s+"msg": "@(.*)@"', done.stdout)
         }
         return Outcome(done.stdout + done.stderr, messages)
+
+    def value(self, name: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A variable of the role, as each board sees it."""
+        outcome = self.run("validate", extra={"wanted": name, **(extra or {})})
+        found = re.findall(r'ok: \[(.+?)\] => {\s+"msg": "=(.*)="', outcome.output)
+        return {host: json.loads(base64.b64decode(text)) for host, text in found}
+
+    @staticmethod
+    def load(path: Path) -> Any:
+        """The content of a YAML file."""
+        return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,0 +1,102 @@
+"""config.yaml, token and unit: exact content, and what a display of differences shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unit.k3s.harness import TOKEN, Edge
+
+MERGED = {
+    "k3s_config": {"kubelet-arg": ["fail-cgroupv1=false"], "debug": False, "node-label": ["a=b"]},
+    "k3s_config_server": {"disable": ["traefik"], "debug": True, "write-kubeconfig-mode": "0600"},
+    "k3s_config_agent": {"debug": True},
+    "k3s_config_host": {"node-label": ["c=d"]},
+}
+HEAD = (
+    "# Written by the role rocknpu.edge.k3s: change k3s_config* in the inventory, not this file.\n"
+)
+
+
+def test_files(edge: Edge) -> None:
+    server = edge.add("server", "k3s_server", **MERGED, k3s_node_ip="192.0.2.11,2001:db8::11")
+    agent = edge.add("agent", "k3s_agent", **MERGED, k3s_node_name="board-02")
+    first = edge.run("configure", arguments=["--diff", "-vvv"])
+    assert first.messages == {}
+    assert (server / "etc" / "config.yaml").read_text() == HEAD + (
+        "debug: true\n"
+        "disable:\n- traefik\n"
+        "kubelet-arg:\n- fail-cgroupv1=false\n"
+        "node-ip: 192.0.2.11,2001:db8::11\n"
+        "node-label:\n- c=d\n"
+        "node-name: server\n"
+        f"token-file: {server}/etc/token\n"
+        "write-kubeconfig-mode: '0600'\n"
+    )
+    assert (agent / "etc" / "config.yaml").read_text() == HEAD + (
+        "debug: true\n"
+        "kubelet-arg:\n- fail-cgroupv1=false\n"
+        "node-label:\n- c=d\n"
+        "node-name: board-02\n"
+        "server: https://192.0.2.11:6443\n"
+        f"token-file: {agent}/etc/token\n"
+    )
+    assert (agent / "etc" / "token").read_text() == TOKEN + "\n"
+    for board in (server, agent):
+        for name in ("config.yaml", "token"):
+            assert (board / "etc" / name).stat().st_mode & 0o7777 == 0o600
+    unit = (agent / "units" / "k3s-agent.service").read_text()
+    assert f"\nExecStart={agent}/bin/k3s agent\n" in unit
+    assert (
+        f"\nExecStart={server}/bin/k3s server\n" in (server / "units" / "k3s.service").read_text()
+    )
+    assert "+- fail-cgroupv1=false" in first.output
+    assert TOKEN not in first.output
+
+    second = edge.run("configure")
+    assert (second.changed("server"), second.changed("agent")) == (0, 0)
+
+
+def test_certificate_covers_the_address(edge: Edge) -> None:
+    name: dict[str, object] = {"k3s_config_server": {"tls-san": "edge.example"}}
+    names: dict[str, object] = {"k3s_config_server": {"tls-san": ["edge.example"]}}
+    edge.add("by-ip", k3s_node_ip="192.0.2.11")
+    edge.add("by-host", ansible_host="192.0.2.11")
+    edge.add("by-name")
+    edge.add("by-url", k3s_server_url="https://edge.example:6443")
+    edge.add("v6", ansible_host="2001:db8::11")
+    edge.add("one", ansible_host="192.0.2.11", **name)
+    edge.add("given", k3s_node_ip="192.0.2.11", **names)
+    # Each board is a cluster of its own.
+    own = {"_k3s_servers": ["{{ inventory_hostname }}"]}
+    config = edge.value("_k3s_config", extra=own)
+    assert {board: keys.get("tls-san") for board, keys in config.items()} == {
+        "by-ip": None,
+        "by-host": ["192.0.2.11"],
+        "by-name": None,
+        "by-url": ["edge.example"],
+        "v6": ["2001:db8::11"],
+        "one": ["edge.example", "192.0.2.11"],
+        "given": ["edge.example"],
+    }
+    assert edge.value("k3s_server_url", extra=own)["v6"] == "https://[2001:db8::11]:6443"
+
+
+def test_secrets_are_not_displayed(edge: Edge) -> None:
+    """Neither those of the inventory nor those in a file that another installer wrote."""
+    secret = "postgres://k3s:hunter2@192.0.2.9/k3s"
+    datastore = edge.add("server", "k3s_server", k3s_config={"datastore-endpoint": secret})
+    adopted = edge.add("adopted", "k3s_agent")
+    plain = edge.add("plain", "k3s_agent")
+    for board, text in {
+        adopted: f"server: https://x:6443\n'token': {secret}\n",
+        plain: "token-file: /etc/old\nagent-token-file: /etc/older\n",
+    }.items():
+        (board / "etc").mkdir()
+        (board / "etc" / "config.yaml").write_text(text, encoding="utf-8")
+    for arguments in (["--check"], []):
+        outcome = edge.run("configure", arguments=["--diff", "-vvv", *arguments])
+        assert outcome.messages == {}
+        assert "hunter2" not in outcome.output
+        assert "-agent-token-file: /etc/older" in outcome.output
+    assert "hunter2" in (datastore / "etc" / "config.yaml").read_text()
+    assert "hunter2" not in Path(adopted, "etc", "config.yaml").read_text()
