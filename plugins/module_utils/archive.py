@@ -34,11 +34,9 @@ ARCHITECTURES = ("aarch64", "x86_64")
 #: The oldest glibc that current wheels are built for (PEP 599, PEP 600).
 OLDEST_GLIBC = (2, 17)
 
-_UNREACHABLE = re.compile(
-    r"NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|SSLError|Network is unreachable"
-    r"|name resolution|Connection refused|Cannot connect",
-    re.IGNORECASE,
-)
+# pip reports a connection that failed with the exception; its words are the last part of it.
+_BROKEN = re.compile(r"connection broken by '(.*)': /")
+_LAST_PART = re.compile(r".*[:,] ['\"]?")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -181,8 +179,10 @@ def explain_pip(output: str) -> str:
     errors = [line[7:].strip() for line in output.splitlines() if line.startswith("ERROR: ")]
     lines = errors or [line.strip() for line in output.splitlines() if line.strip()]
     reason = lines[-1].rstrip(".") if lines else "pip gave no reason"
-    if _UNREACHABLE.search(output):
-        reason = f"no package index can be reached ({reason})"
+    broken = _BROKEN.findall(output)
+    if broken:
+        words = _LAST_PART.sub("", broken[-1]).split(" (")[0].rstrip(".'\")")
+        reason = f"the package index cannot be reached ({words})"
     return _CREDENTIALS.sub("***@", reason)
 
 

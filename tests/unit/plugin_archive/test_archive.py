@@ -197,12 +197,40 @@ def test_without_packages_the_message_names_board_reason_and_remedy(source, inde
 def test_an_unreachable_index_is_said_to_be_unreachable(source, index, tmp_path, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
-    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_RETRIES", "1")
     # Port 9 of the loopback address: nothing listens there.
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:hunter2@127.0.0.1:9/simple")
-    with pytest.raises(ArchiveError, match="no package index can be reached") as caught:
+    with pytest.raises(ArchiveError, match=r"index cannot be reached \(.*refused\)") as caught:
         build(source, tmp_path / "cache")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("exception", "reason"),
+    [
+        (
+            "NewConnectionError('<HTTPSConnection object at 0x7f33>: Failed to establish a new "
+            "connection: [Errno -2] Name or service not known')",
+            "[Errno -2] Name or service not known",
+        ),
+        (
+            "ReadTimeoutError(\"HTTPSConnectionPool(host='index', port=443): Read timed out. "
+            '(read timeout=15)")',
+            "Read timed out",
+        ),
+        (
+            "ConnectTimeoutError(<HTTPSConnection object at 0x7f33>, 'Connection to index timed "
+            "out. (connect timeout=15)')",
+            "Connection to index timed out",
+        ),
+    ],
+)
+def test_why_an_index_is_not_reached_is_told(exception, reason):
+    output = (
+        f"WARNING: Retrying (Retry(total=0)) after connection broken by '{exception}': /simple/x/\n"
+        "ERROR: No matching distribution found for x\n"
+    )
+    assert explain_pip(output) == f"the package index cannot be reached ({reason})"
 
 
 def test_credentials_of_an_index_are_not_repeated():

@@ -52,6 +52,7 @@ class Runner:
             "ANSIBLE_INJECT_FACT_VARS": "false",
             "ANSIBLE_LOCAL_TEMP": str(directory / "tmp"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
         }
         (directory / "ansible.cfg").write_text("")
 
