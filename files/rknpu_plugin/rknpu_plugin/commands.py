@@ -23,6 +23,9 @@ from .signals import handle_signals
 EXIT_FAILURE = 1
 EXIT_CONFIG = 2
 EXIT_HELD = 3
+_LIBRARIES = (
+    "grpcio, protobuf or prometheus-client cannot be used, install what requirements.txt asks for"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,10 +94,15 @@ def _serve(options: argparse.Namespace) -> int:
     from .memory import import_without_openssl, use_one_arena
 
     use_one_arena()
-    import_without_openssl()
-    # After that, and here, because the other commands work without gRPC.
-    from .lock import HeldError
-    from .plugin import Plugin
+    try:
+        import_without_openssl()
+        # After that, and here, because the other commands work without these libraries.
+        from .lock import HeldError
+        from .plugin import Plugin
+    except (ImportError, TypeError) as error:
+        # Generated code and the protobuf that is installed do not fit: a TypeError.
+        print(f"rknpu-plugin: {_LIBRARIES}: {error}", file=sys.stderr)
+        return EXIT_FAILURE
 
     # Sockets and the lock are for the kubelet, which is root, alone.
     os.umask(0o077)

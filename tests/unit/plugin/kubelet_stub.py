@@ -158,12 +158,12 @@ class KubeletStub:
         return api.Empty()
 
     def _list(self, client: Client) -> None:
-        client.stream = client.channel.unary_stream(
-            "/v1beta1.DevicePlugin/ListAndWatch",
-            request_serializer=api.Empty.SerializeToString,
-            response_deserializer=api.ListAndWatchResponse.FromString,
-        )(api.Empty())
         try:
+            client.stream = client.channel.unary_stream(
+                "/v1beta1.DevicePlugin/ListAndWatch",
+                request_serializer=api.Empty.SerializeToString,
+                response_deserializer=api.ListAndWatchResponse.FromString,
+            )(api.Empty())
             for message in client.stream:
                 devices = {device.ID: device.health for device in message.devices}
                 with self._changed:

@@ -248,15 +248,36 @@ def test_help_and_unknown_commands(capsys):
     assert "serve" in capsys.readouterr().out
 
 
-def test_probe_and_config_need_no_grpc(tmp_path):
-    """They help where the libraries are what is missing."""
-    for name in ("grpc", "google", "prometheus_client"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n")
-    for command in ("probe", "config"):
-        done = subprocess.run(
+@pytest.fixture
+def run_without_libraries(tmp_path):
+    """Runs a command where importing the libraries fails in this way."""
+
+    def run(command, failure):
+        for name in ("grpc", "google", "prometheus_client"):
+            (tmp_path / f"{name}.py").write_text(f"raise {failure}\n")
+        return subprocess.run(
             [sys.executable, "-m", "rknpu_plugin", command],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(PACKAGE)])},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["probe", "config"])
+def test_probe_and_config_need_no_libraries(run_without_libraries, command):
+    """They help where the libraries are what is missing."""
+    assert run_without_libraries(command, "ImportError('not here')").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "failure",
+    ["ImportError('not here')", "TypeError('Descriptors cannot be created directly.')"],
+)
+def test_unusable_libraries_are_told_in_one_line(run_without_libraries, failure):
+    """https://github.com/grpc/grpc/issues/32045"""
+    done = run_without_libraries("serve", failure)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "install what requirements.txt asks for" in line
