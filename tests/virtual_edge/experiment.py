@@ -50,7 +50,7 @@ def manifest(name: str, image: str) -> dict[str, Any]:
                         "allowPrivilegeEscalation": False,
                         "capabilities": {"drop": ["ALL"]},
                     },
-                    "resources": {"limits": {RESOURCE: 1}},
+                    "resources": {"limits": {RESOURCE: "1"}},
                 }
             ],
         },
