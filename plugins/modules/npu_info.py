@@ -254,10 +254,10 @@ usable:
   sample: true
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.board import read_board  # noqa: E402
-from ..module_utils.npu_problems import find_problems, is_usable  # noqa: E402
+from ..module_utils.board import read_board
+from ..module_utils.npu_problems import find_problems, is_usable
 
 
 def main() -> None:
