@@ -55,6 +55,7 @@ def create(edge: Edge, board: BoardSpec) -> None:
     tree["ssh/authorized_keys"] = (edge.directory / "id_ed25519.pub").read_text()
     if not cgroups.unified():
         tree["cgroup"] = f"{edge.network}/{board.name}\n"
+        tree["hierarchies"] = "".join(f"{place}\n" for place in _hierarchies())
     models.write(tree, edge.board_directory(board.name))
     (edge.board_directory(board.name) / "ssh" / "ssh_host_ed25519_key").chmod(0o600)
     labels = [
@@ -82,8 +83,11 @@ def _arguments(edge: Edge, board: BoardSpec) -> list[str]:
         start[1] = "--log-level=error"
         groups = ["--cgroupns=private"]
     else:
-        # A private namespace does not boot there. All of an edge lies below one cgroup.
-        groups = ["--cgroupns=host", f"--cgroup-parent=/{edge.network}"]
+        # A private namespace does not boot there, and below its own part of a hierarchy runc in the
+        # board loses its way. So the board has the machine's hierarchies, on a file system of its
+        # own, which systemd makes read-only. All of an edge lies below one cgroup.
+        groups = ["--cgroupns=host", f"--cgroup-parent=/{edge.network}", "--tmpfs=/sys/fs/cgroup"]
+        groups += [f"--volume={place}:{place}:rw" for place in _hierarchies()]
     return [
         *start,
         f"--name={edge.container(board.name)}",
@@ -108,6 +112,10 @@ def _arguments(edge: Edge, board: BoardSpec) -> list[str]:
         image.tag(),
         "/lib/systemd/systemd",
     ]
+
+
+def _hierarchies() -> list[str]:
+    return cgroups.hierarchies(Path("/proc/mounts").read_text())
 
 
 def _limit(kind: int, most: int) -> str:

@@ -15,6 +15,16 @@ def unified() -> bool:
     return (_ROOT / "cgroup.controllers").exists()
 
 
+def hierarchies(mounts: str) -> list[str]:
+    """Where the hierarchies of cgroup v1 are mounted, from the text of /proc/mounts."""
+    fields = [line.split() for line in mounts.splitlines()]
+    return [
+        entry[1]
+        for entry in fields
+        if entry[2] in ("cgroup", "cgroup2") and _ROOT in Path(entry[1]).parents
+    ]
+
+
 def remove(name: str, root: Path = _ROOT) -> list[Path]:
     """Remove a top cgroup and all below it, in every hierarchy.
 

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +110,7 @@ def _experiment(api: Any, image: str) -> Result:
     api.create_namespace({"metadata": {"name": NAMESPACE}})
     try:
         # Pods are created before their service account would be there on a slow machine.
-        _wait("the namespace's service account", lambda: _has_account(api))
+        _wait("the namespace's service account", partial(_has_account, api))
         names = [f"npu-{number}" for number in range(1, sum(shares.values()) + 2)]
         say(f"{len(names)} pods ask for one {RESOURCE} each; there are {sum(shares.values())}")
         for name in names[:-1]:
@@ -119,7 +120,7 @@ def _experiment(api: Any, image: str) -> Result:
         ]
         api.create_namespaced_pod(NAMESPACE, manifest(names[-1], image))
         last = names[-1]
-        pods.append(_wait(f"word of {last}", lambda: _placed_or_waiting(api, last)))
+        pods.append(_wait(f"word of {last}", partial(_placed_or_waiting, api, last)))
         deleted = names[0]
         say(f"deleting {deleted}, so that {last} can run")
         api.delete_namespaced_pod(deleted, NAMESPACE)
@@ -135,15 +136,22 @@ def _wait(what: str, look: Callable[[], _Found | None]) -> _Found:
         if found:
             return found
         if time.monotonic() > deadline:
-            raise EdgeError(
-                f"Waited {_TIMEOUT} s in vain for {what}: `k3s kubectl describe pods "
-                f"-n {NAMESPACE}` on the server says more while this runs."
-            )
+            raise EdgeError(f"Waited {_TIMEOUT} s in vain for {what}.")
         time.sleep(0.3)
 
 
 def _wait_for_pod(api: Any, name: str) -> Pod:
-    return _wait(f"{name} to run", lambda: _running(api, name))
+    try:
+        return _wait(f"{name} to run", partial(_running, api, name))
+    except EdgeError as problem:
+        raise EdgeError(f"{problem} Its last event: {_last_event(api, name)}") from None
+
+
+def _last_event(api: Any, name: str) -> str:
+    events = api.list_namespaced_event(
+        NAMESPACE, field_selector=f"involvedObject.name={name},type=Warning"
+    )
+    return events.items[-1].message if events.items else "none."
 
 
 def _has_account(api: Any) -> bool:

@@ -24,3 +24,13 @@ def test_what_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     (busy / "file").write_text("")
     monkeypatch.setattr(cgroups.time, "sleep", lambda _seconds: None)
     assert cgroups.remove("rocknpu-edge", tmp_path) == [busy]
+
+
+def test_hierarchies_are_those_below_the_usual_place() -> None:
+    mounts = """\
+tmpfs /sys/fs/cgroup tmpfs rw 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
+cgroup /elsewhere/cpu cgroup rw,relatime,cpu 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
+"""
+    assert cgroups.hierarchies(mounts) == ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"]
