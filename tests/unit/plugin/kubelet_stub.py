@@ -177,14 +177,14 @@ class KubeletStub:
 
     # What tests ask
 
-    def wait(self, condition: Callable[[], Any], seconds: float = 10.0, what: str = "") -> Any:
+    def wait(self, condition: Callable[[], Any], seconds: float = 30.0, what: str = "") -> Any:
         """Wait for a registration, a message or the end of a list that makes *condition* true."""
         with self._changed:
             result = self._changed.wait_for(condition, seconds)
         assert result, f"not within {seconds} s: {what or condition}"
         return result
 
-    def wait_client(self, number: int = 1, seconds: float = 10.0) -> Client:
+    def wait_client(self, number: int = 1, seconds: float = 30.0) -> Client:
         """The *number*th registration whose list has been read."""
         self.wait(
             lambda: len(self.clients) >= number and self.clients[number - 1].listings,
@@ -193,7 +193,7 @@ class KubeletStub:
         )
         return self.clients[number - 1]
 
-    def wait_devices(self, devices: dict[str, str], seconds: float = 10.0) -> Listing:
+    def wait_devices(self, devices: dict[str, str], seconds: float = 30.0) -> Listing:
         """The message in which the latest list became *devices*."""
         self.wait(lambda: self.devices == devices, seconds, f"{devices}, not {self.devices}")
         return self.clients[-1].listings[-1]

@@ -55,7 +55,7 @@ class PluginProcess:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def wait_log(self, text: str, times: int = 1, seconds: float = 10.0) -> None:
+    def wait_log(self, text: str, times: int = 1, seconds: float = 30.0) -> None:
         """Wait until *text* stands in the log *times* times."""
         deadline = time.monotonic() + seconds
         while self.log.count(text) < times:
@@ -66,7 +66,7 @@ class PluginProcess:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = 10.0) -> int:
+    def wait(self, seconds: float = 30.0) -> int:
         return self.process.wait(seconds)
 
     # What the kernel says about the process

@@ -121,7 +121,7 @@ def service_manager(work):
     path = work / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(path))
-        server.settimeout(10)
+        server.settimeout(30)
         yield str(path), lambda: server.recv(4096).decode()
 
 

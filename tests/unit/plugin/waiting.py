@@ -6,7 +6,7 @@ import time
 from typing import Any, Callable
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
     """What *condition* returns as soon as that is true."""
     deadline = time.monotonic() + seconds
     while True:
