@@ -115,9 +115,7 @@ def _experiment(api: Any, image: str) -> Result:
         say(f"{len(names)} pods ask for one {RESOURCE} each; there are {sum(shares.values())}")
         for name in names[:-1]:
             api.create_namespaced_pod(NAMESPACE, manifest(name, image))
-        pods = [
-            _wait(f"{name} to run", lambda name=name: _running(api, name)) for name in names[:-1]
-        ]
+        pods = [_wait_for_pod(api, name) for name in names[:-1]]
         api.create_namespaced_pod(NAMESPACE, manifest(names[-1], image))
         last = names[-1]
         pods.append(_wait(f"word of {last}", partial(_placed_or_waiting, api, last)))
