@@ -1,4 +1,4 @@
-"""Runs the role k3s for real against directories that stand for boards, without root or containers."""
+"""Runs the role k3s for real against directories that stand for boards; no root, no containers."""
 
 from __future__ import annotations
 

@@ -52,9 +52,6 @@ def test_files(edge: Edge) -> None:
     assert "+- fail-cgroupv1=false" in first.output
     assert TOKEN not in first.output
 
-    second = edge.run("configure")
-    assert (second.changed("server"), second.changed("agent")) == (0, 0)
-
 
 def test_certificate_covers_the_address(edge: Edge) -> None:
     name: dict[str, object] = {"k3s_config_server": {"tls-san": "edge.example"}}
@@ -93,10 +90,9 @@ def test_secrets_are_not_displayed(edge: Edge) -> None:
     }.items():
         (board / "etc").mkdir()
         (board / "etc" / "config.yaml").write_text(text, encoding="utf-8")
-    for arguments in (["--check"], []):
-        outcome = edge.run("configure", arguments=["--diff", "-vvv", *arguments])
-        assert outcome.messages == {}
-        assert "hunter2" not in outcome.output
-        assert "-agent-token-file: /etc/older" in outcome.output
+    outcome = edge.run("configure", arguments=["--diff", "-vvv"])
+    assert outcome.messages == {}
+    assert "hunter2" not in outcome.output
+    assert "-agent-token-file: /etc/older" in outcome.output
     assert "hunter2" in (datastore / "etc" / "config.yaml").read_text()
     assert "hunter2" not in Path(adopted, "etc", "config.yaml").read_text()

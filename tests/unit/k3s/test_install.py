@@ -73,7 +73,7 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
     assert "empty/k3s is not on the control node" in messages["empty"]
     for name in ("corrupt", "stale", "unlisted", "empty"):
         assert installed(boards[name]) == {}
-    assert list((boards["images"] / "data" / "agent" / "images").iterdir()) == []
+    assert not (boards["images"] / "data").exists()
 
 
 def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
@@ -115,10 +115,6 @@ def test_from_release_address(edge: Edge, address: str) -> None:
         for name, version in versions.items()
     }
     edge.hosts["given"]["k3s_checksum"] = "0" * 64
-
-    check = edge.run("inspect", "install", arguments=["--check", "--limit", "right"])
-    assert check.messages == {}
-    assert installed(boards["right"]) == {}
 
     messages = edge.run("inspect", "install", extra={"_k3s_download_tries": 1}).messages
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}

@@ -41,7 +41,7 @@ INVENTORY: dict[str, tuple[dict[str, object], str | None]] = {
     "two": ({"k3s_version": "x", "k3s_checksum": "y"}, "k3s_checksum must be"),
 }
 
-# Board -> machine, init, installed version, whether the unit of a server is there, part of the sentence.
+# Board -> machine, init, installed version, unit of a server that is there; part of the sentence.
 HOST: dict[str, tuple[dict[str, str], str | None]] = {
     "fresh": ({}, None),
     "arm64": ({"machine": "aarch64"}, None),
@@ -54,7 +54,10 @@ HOST: dict[str, tuple[dict[str, str], str | None]] = {
     "mips": ({"machine": "mips64"}, "no release for the architecture mips64, only for x86_64"),
     "openrc": ({"init": "openrc"}, "runs openrc; this role needs systemd"),
     "newer": ({"installed": "v1.37.10+k3s1"}, "v1.37.10+k3s1 is installed"),
-    "newer-minor": ({"installed": "v1.38.0+k3s1"}, "asks for the older v1.37.2+k3s1"),
+    "newer-minor": (
+        {"installed": "v1.38.0+standin10"},
+        "k3s v1.38.0+standin10 is installed",
+    ),
     "newer-build": ({"installed": "v1.37.2+k3s10"}, "set k3s_version to v1.37.2+k3s10 or newer"),
     "was-server": ({"unit": "k3s"}, "is a k3s server"),
 }
