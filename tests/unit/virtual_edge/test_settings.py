@@ -22,7 +22,7 @@ def test_two_boards_unless_more_are_asked_for() -> None:
 
 def test_names_of_two_edges_never_meet() -> None:
     one = make_edge("edge", "198.51.100.0/24", CACHE)
-    two = make_edge("molecule", "203.0.113.0/24", CACHE)
+    two = make_edge("molecule", "198.18.51.0/24", CACHE)
     assert one.network != two.network
     assert one.directory != two.directory
     assert one.container("x") != two.container("x")
