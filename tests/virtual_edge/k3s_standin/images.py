@@ -42,19 +42,27 @@ def write_archive(archive: Path, architecture: str, pause: Path, busybox: Path) 
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
         for image in images:
             layer = hashlib.sha256(image.layer).hexdigest()
-            config = json.dumps({
-                "architecture": architecture,
-                "os": "linux",
-                "created": "1970-01-01T00:00:00Z",
-                "config": image.config,
-                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
-                "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "k3s stand-in"}],
-            }, sort_keys=True).encode()
+            config = json.dumps(
+                {
+                    "architecture": architecture,
+                    "os": "linux",
+                    "created": "1970-01-01T00:00:00Z",
+                    "config": image.config,
+                    "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
+                    "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "k3s stand-in"}],
+                },
+                sort_keys=True,
+            ).encode()
             name = hashlib.sha256(config).hexdigest()
             _add_file(tar, f"{layer}/layer.tar", image.layer, 0o644)
             _add_file(tar, f"{name}.json", config, 0o644)
-            manifest.append({"Config": f"{name}.json", "RepoTags": [image.name],
-                             "Layers": [f"{layer}/layer.tar"]})
+            manifest.append(
+                {
+                    "Config": f"{name}.json",
+                    "RepoTags": [image.name],
+                    "Layers": [f"{layer}/layer.tar"],
+                }
+            )
         _add_file(tar, "manifest.json", json.dumps(manifest).encode(), 0o644)
 
 
