@@ -56,3 +56,21 @@ def find_network_conflict(
             if other.version == subnet.version and other.overlaps(subnet):
                 return str(network.get("name"))
     return None
+
+
+def find_name_conflict(subnet: ipaddress.IPv4Network, hosts: str) -> str | None:
+    """A name that this machine could no longer reach, or None.
+
+    Args:
+        subnet: the range that is wanted.
+        hosts: text of /etc/hosts.
+    """
+    for line in hosts.splitlines():
+        address, *names = line.partition("#")[0].split() or [""]
+        try:
+            hidden = ipaddress.IPv4Address(address) in subnet
+        except ValueError:
+            continue
+        if hidden and names:
+            return f"{names[0]} is {address}"
+    return None

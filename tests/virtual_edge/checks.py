@@ -9,7 +9,11 @@ import shutil
 from pathlib import Path
 
 from virtual_edge import image, podman, tools
-from virtual_edge.addresses import find_network_conflict, find_route_conflict
+from virtual_edge.addresses import (
+    find_name_conflict,
+    find_network_conflict,
+    find_route_conflict,
+)
 from virtual_edge.errors import EdgeError
 from virtual_edge.settings import Edge
 from virtual_edge.shell import require, run
@@ -130,6 +134,12 @@ def _find_address_problems(edge: Edge) -> list[str]:
         return [
             f"This machine already has a route to {edge.subnet} ({route}): take another --subnet "
             "(ROCKNPU_EDGE_NET for the inventory), or remove the route."
+        ]
+    name = find_name_conflict(edge.subnet, Path("/etc/hosts").read_text())
+    if name:
+        return [
+            f"{edge.subnet} would hide a host that /etc/hosts names ({name}): take another "
+            "--subnet (ROCKNPU_EDGE_NET for the inventory)."
         ]
     return []
 

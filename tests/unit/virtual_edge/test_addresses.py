@@ -6,7 +6,11 @@ import ipaddress
 from typing import Any
 
 import pytest
-from virtual_edge.addresses import find_network_conflict, find_route_conflict
+from virtual_edge.addresses import (
+    find_name_conflict,
+    find_network_conflict,
+    find_route_conflict,
+)
 
 SUBNET = ipaddress.IPv4Network("198.51.100.0/24")
 WANTED = [SUBNET.network_address + host for host in (1, 11, 12)]
@@ -64,3 +68,20 @@ def test_another_network_is_a_conflict_if_it_overlaps(
     networks: list[dict[str, Any]], conflict: str | None
 ) -> None:
     assert find_network_conflict(SUBNET, networks, "rocknpu-edge") == conflict
+
+
+@pytest.mark.parametrize(
+    ("line", "busy"),
+    [
+        ("198.51.100.80 packages.example", True),
+        ("  198.51.100.80\tpackages.example # a mirror", True),
+        ("198.51.101.80 packages.example", False),
+        ("# 198.51.100.80 packages.example", False),
+        ("198.51.100.80", False),
+        ("::1 localhost", False),
+        ("", False),
+    ],
+)
+def test_a_name_in_the_range_is_a_conflict(line: str, busy: bool) -> None:
+    hosts = f"127.0.0.1 localhost\n{line}\n"
+    assert (find_name_conflict(SUBNET, hosts) is not None) == busy
