@@ -99,14 +99,14 @@ def run(kubeconfig: Path, image: str | None, as_json: bool) -> int:
 
 
 def _experiment(api: Any, image: str) -> Result:
-    shares = {}
-    for node in api.list_node(_request_timeout=10).items:
-        count = int((node.status.allocatable or {}).get(RESOURCE, "0"))
-        if count:
-            shares[node.metadata.name] = count
-    if not shares:
-        raise RefusedError(f"No node of this cluster offers {RESOURCE}: run `make site` first.")
+    # What an interrupted run has left would count as taken.
     _remove_namespace(api)
+    shares = _free_shares(api)
+    if not shares:
+        raise RefusedError(
+            f"No node of this cluster has a free {RESOURCE}: run `make site` first, or stop the pods "
+            "that use it."
+        )
     api.create_namespace({"metadata": {"name": NAMESPACE}})
     try:
         # Pods are created before their service account would be there on a slow machine.
@@ -125,6 +125,19 @@ def _experiment(api: Any, image: str) -> Result:
         return Result(shares, pods, deleted, _wait_for_pod(api, last))
     finally:
         _remove_namespace(api)
+
+
+def _free_shares(api: Any) -> dict[str, int]:
+    """Shares of each node that no pod has, for nodes that have any."""
+    free = {}
+    for node in api.list_node(_request_timeout=10).items:
+        free[node.metadata.name] = int((node.status.allocatable or {}).get(RESOURCE, "0"))
+    for pod in api.list_pod_for_all_namespaces().items:
+        if pod.spec.node_name in free and pod.status.phase not in ("Succeeded", "Failed"):
+            for container in pod.spec.containers:
+                limits = (container.resources and container.resources.limits) or {}
+                free[pod.spec.node_name] -= int(limits.get(RESOURCE, "0"))
+    return {name: shares for name, shares in free.items() if shares > 0}
 
 
 def _wait(what: str, look: Callable[[], _Found | None]) -> _Found:
