@@ -104,8 +104,8 @@ def _experiment(api: Any, image: str) -> Result:
     shares = _free_shares(api)
     if not shares:
         raise RefusedError(
-            f"No node of this cluster has a free {RESOURCE}: run `make site` first, or stop the pods "
-            "that use it."
+            f"No node of this cluster has a free {RESOURCE}: run `make site` first, or stop the "
+            "pods that use it."
         )
     api.create_namespace({"metadata": {"name": NAMESPACE}})
     try:
