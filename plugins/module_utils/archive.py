@@ -200,6 +200,7 @@ def install_packages(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        check=False,
     )
     if result.returncode == 0:
         return
