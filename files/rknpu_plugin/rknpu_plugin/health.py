@@ -12,6 +12,7 @@ from typing import Callable
 
 from .device import Look
 from .log import log
+from .watch import Wakeup
 
 # Loss is told after LOOK_SECONDS + 2 * RECHECK_SECONDS at the latest, return after LOOK_SECONDS.
 LOOK_SECONDS = 1.0
@@ -59,7 +60,7 @@ class HealthWatch(threading.Thread):
         self._look = look
         self._changed = changed
         self._verdict = Verdict()
-        self._wake = threading.Event()
+        self._wakeup = Wakeup()
         self._stopping = False
         self._problem: str | None = None
         self.last_look = time.monotonic()
@@ -85,16 +86,16 @@ class HealthWatch(threading.Thread):
             except Exception:
                 # A look never raises by design; if it does, the next one may succeed.
                 log.failure("looking at the NPU failed")
-            self._wake.wait(RECHECK_SECONDS if self._verdict.doubtful else LOOK_SECONDS)
-            self._wake.clear()
+            self._wakeup.wait(RECHECK_SECONDS if self._verdict.doubtful else LOOK_SECONDS)
 
     def look_soon(self) -> None:
         """Look now instead of at the next turn."""
-        self._wake.set()
+        self._wakeup.wake()
 
     def stop(self) -> None:
         """End the thread; returns when it has ended."""
         self._stopping = True
-        self._wake.set()
+        self._wakeup.wake()
         if self.is_alive():
             self.join()
+        self._wakeup.close()

@@ -19,6 +19,7 @@ from .rpc import describe, open_channel
 from .service import SERVICE
 from .supervisor import Supervisor
 from .systemd import Status, notify
+from .watch import Wakeup
 
 # While k3s starts on a small board, everything else has to wait for seconds.
 ANSWER_SECONDS = 5.0
@@ -86,10 +87,11 @@ class Watchdog(threading.Thread):
         self._seconds = seconds
         self._find_problem = find_problem
         self._status = status
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._wakeup = Wakeup()
 
     def run(self) -> None:
-        while True:
+        while not self._stopping:
             problem = self._find_problem()
             if problem is None:
                 notify("WATCHDOG=1")
@@ -98,9 +100,10 @@ class Watchdog(threading.Thread):
                     log.info("the plugin works again")
                 else:
                     log.warning("the plugin does not work", reason=problem)
-            if self._stopping.wait(self._seconds / 3):
-                return
+            self._wakeup.wait(self._seconds / 3)
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._stopping = True
+        self._wakeup.wake()
         self.join()
+        self._wakeup.close()

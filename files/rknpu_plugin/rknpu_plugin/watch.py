@@ -21,7 +21,11 @@ POLL_SECONDS = 0.05
 
 
 class Wakeup:
-    """Lets any thread end a wait."""
+    """Lets any thread end a wait.
+
+    Unlike threading.Event, whose time limit follows the wall clock in older Pythons: a clock that is
+    set back by an hour makes a wait of a second last an hour there.
+    """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,15 +41,21 @@ class Wakeup:
         with suppress(BlockingIOError):
             os.write(self._write, b"x")
 
+    def wait(self, seconds: float) -> None:
+        """Return after a wake-up or *seconds*."""
+        select.select([self._read], [], [], seconds)
+        self.clear()
+
     def clear(self) -> None:
         with suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass
 
     def close(self) -> None:
-        self._closed = True
-        os.close(self._read)
-        os.close(self._write)
+        if not self._closed:
+            self._closed = True
+            os.close(self._read)
+            os.close(self._write)
 
 
 class DirectoryWatch:
@@ -63,17 +73,14 @@ class DirectoryWatch:
     def wait(self, seconds: float) -> None:
         """Return after a change, a wake-up or *seconds*; sooner without cause is possible."""
         if self._inotify is None:
-            self._poll(min(seconds, POLL_SECONDS))
+            self._wakeup.wait(min(seconds, POLL_SECONDS))
         elif self._arm():
             # What happened before the new watch was in place has left no event.
             return
         else:
             select.select([self._inotify.fileno(), self._wakeup.fileno()], [], [], seconds)
             self._inotify.drain()
-        self._wakeup.clear()
-
-    def _poll(self, seconds: float) -> None:
-        select.select([self._wakeup.fileno()], [], [], seconds)
+            self._wakeup.clear()
 
     def _arm(self) -> bool:
         """Watch the directory or its nearest parent; returns whether the watch is new."""

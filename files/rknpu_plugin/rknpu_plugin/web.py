@@ -46,13 +46,13 @@ class WebServer(threading.Thread):
     ) -> None:
         super().__init__(name="web", daemon=True)
         self._address = address
-        self._stopping = threading.Event()
+        self._stopping = False
         self._wakeup = Wakeup()
         self._handler = _make_handler(registry, find_problem, find_unreadiness)
 
     def run(self) -> None:
         told = ""
-        while not self._stopping.is_set():
+        while not self._stopping:
             try:
                 server = _Server(self._address, self._handler)
             except OSError as error:
@@ -60,7 +60,7 @@ class WebServer(threading.Thread):
                 if reason != told:
                     told = reason
                     log.error("metrics and health cannot be served (listen)", reason=reason)
-                self._stopping.wait(_RETRY_SECONDS)
+                self._wakeup.wait(_RETRY_SECONDS)
                 continue
             log.info("metrics and health are served", port=server.server_port)
             with server:
@@ -68,14 +68,14 @@ class WebServer(threading.Thread):
 
     def _serve(self, server: _Server) -> None:
         # serve_forever() can only be ended by looking at a flag every now and then.
-        while not self._stopping.is_set():
+        while not self._stopping:
             select.select([server.fileno(), self._wakeup.fileno()], [], [])
-            if not self._stopping.is_set():
+            if not self._stopping:
                 server.handle_request()
 
     def stop(self) -> None:
         """End the thread; returns when it has ended."""
-        self._stopping.set()
+        self._stopping = True
         self._wakeup.wake()
         self.join()
         self._wakeup.close()

@@ -20,7 +20,8 @@ CACHE = Path(os.environ.get("ROCKNPU_CACHE", Path.home() / ".cache" / "rocknpu")
 VERSIONS = [f"3.{minor}" for minor in range(8, 15)]
 REQUIREMENTS = ROOT / "files" / "rknpu_plugin" / "requirements.txt"
 NEWEST = ["-r", str(REQUIREMENTS)]
-DEBIAN_12 = ["grpcio==1.51.1", "protobuf==3.21.12", "PyYAML==6.0", "prometheus-client==0.16.0"]
+# Debian's protobuf 3.21.12 is 4.21.12 in the numbers of its Python library.
+DEBIAN_12 = ["grpcio==1.51.1", "protobuf==4.21.12", "PyYAML==6.0", "prometheus-client==0.16.0"]
 
 
 def find_pythons() -> dict[str, str]:

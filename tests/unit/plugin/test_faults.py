@@ -9,6 +9,7 @@ import struct
 import subprocess
 import time
 
+import grpc
 import pytest
 from rknpu_plugin.self_check import call_endpoint
 from unit.plugin.plugin_process import PluginProcess
@@ -124,6 +125,8 @@ class Clock:
     def __init__(self, work):
         if shutil.which("cc") is None:
             pytest.skip("a C compiler is needed to change a process's clock")
+        if int(grpc.__version__.split(".")[1]) < 60:
+            pytest.skip("this gRPC reads the clock by system call, which the library cannot change")
         self._file = work / "clock-offset"
         self.set(0)
         library = work / "clock.so"
@@ -139,21 +142,21 @@ class Clock:
 def test_clock_that_jumps_changes_nothing(work, board, kubelet):
     """Boards without a battery start in 1970 and jump when the network is there."""
     clock = Clock(work)
+    year = 365 * 24 * 3600
+    clock.set(-50 * year)
     kubelet.start()
     with PluginProcess(work, clock.environment) as plugin:
         client = kubelet.wait_client(1)
-        year = 365 * 24 * 3600
-        for turn, jump in enumerate((-50 * year, 10 * year, 0, 3600, -3600), 2):
+        assert plugin.log.startswith("19")
+        for turn, jump in enumerate((0, 3600, -3600, 10 * year, 0), 2):
             clock.set(jump)
             assert call_endpoint(str(work / "kubelet" / client.endpoint)) is None
             kubelet.restart()
             client = kubelet.wait_client(turn)
-            if jump < -year:
-                plugin.wait_log("\n19")
-        clock.set(-year)
+        clock.set(-3600)
         board.unbind()
         kubelet.wait(lambda: kubelet.devices and kubelet.allocatable == 0)
-        clock.set(0)
+        clock.set(year)
         board.bind()
         kubelet.wait(lambda: kubelet.allocatable == 2)
 
