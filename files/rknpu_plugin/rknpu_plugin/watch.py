@@ -23,8 +23,8 @@ POLL_SECONDS = 0.05
 class Wakeup:
     """Lets any thread end a wait.
 
-    Unlike threading.Event, whose time limit follows the wall clock in older Pythons: a clock that is
-    set back by an hour makes a wait of a second last an hour there.
+    Unlike threading.Event, whose time limit follows the wall clock in older Pythons: there, a clock
+    set back by an hour makes a wait of a second last an hour.
     """
 
     def __init__(self) -> None:
