@@ -164,6 +164,7 @@ def _clean(_options: argparse.Namespace) -> None:
     cache = find_cache()
     for name in lifecycle.all_names(cache):
         lifecycle.down(make_edge(name, DEFAULT_SUBNET, cache))
+    image.remove_unused()
     say(f"no edge is left; the cache {cache} stays")
 
 

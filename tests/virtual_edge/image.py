@@ -19,7 +19,7 @@ from virtual_edge.errors import EdgeError
 from virtual_edge.locks import locked
 from virtual_edge.podman import has_image
 from virtual_edge.progress import say
-from virtual_edge.shell import require
+from virtual_edge.shell import require, run
 
 SUITE = "bookworm"
 # No k3s, no containerd and no pip: whatever else a board needs arrives from the control node.
@@ -172,3 +172,12 @@ def _append(archive: Path) -> None:
             entry.type = tarfile.SYMTYPE
             entry.linkname = target
             tar.addfile(entry)
+
+
+def remove_unused() -> None:
+    """Remove images of earlier recipes that no container uses; the present one stays."""
+    listed = require(["podman", "images", "--format", "{{.Repository}}:{{.Tag}}"]).split()
+    for image in listed:
+        if image.startswith("localhost/rocknpu-board:") and image != tag():
+            # podman refuses to remove what a container uses.
+            run(["podman", "rmi", image])
