@@ -38,7 +38,7 @@ def is_node(host: HostVariables) -> bool:
 
 
 def _check_groups(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
-    """Each host has one role, and the cluster has the one server that it is reached by."""
+    """Each host has one role, and there is a server."""
     for host in hosts:
         if {SERVERS, AGENTS} <= host.groups:
             rule = f"the host is in both {SERVERS} and {AGENTS}"
@@ -46,13 +46,40 @@ def _check_groups(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
         elif not is_node(host):
             rule = f"the host is in neither {SERVERS} nor {AGENTS}"
             yield Problem(host.host, "groups", rule, "put it into one of them")
-    servers = [host.host for host in hosts if SERVERS in host.groups]
-    if len(servers) != 1:
-        rule = f"must have exactly one host, and has {', '.join(servers) or 'none'}"
-        remedy = f"leave one there and move the others to {AGENTS}"
-        if not servers:
-            remedy = "put the host there that is to run the API server"
-        yield Problem("inventory", SERVERS, rule, remedy)
+    if not any(SERVERS in host.groups for host in hosts):
+        remedy = "put the host there that is to run the API server"
+        yield Problem("inventory", SERVERS, "has no host", remedy)
+
+
+def _server_option(host: HostVariables, option: str) -> Any:
+    """Return an option of k3s from the dictionaries that the role merges for a server."""
+    for name in ("k3s_config_host", "k3s_config_server", "k3s_config"):
+        dictionary = host.values.get(name)
+        if isinstance(dictionary, dict) and option in dictionary:
+            return dictionary[option]
+    return None
+
+
+def _check_datastore(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    """Several servers share an external datastore, or embed etcd, which decides by majority."""
+    servers = [host for host in hosts if SERVERS in host.groups]
+    unknown = [name for host in servers for name in (*host.broken, *host.later)]
+    if any(name.startswith("k3s_config") for name in unknown):
+        return
+    variable = "datastore-endpoint in k3s_config_server"
+    endpoints = {str(_server_option(host, "datastore-endpoint") or "") for host in servers}
+    if len(endpoints) > 1:
+        rule = "there must be one datastore for all servers, but it differs between them"
+        yield Problem("inventory", variable, rule, "set it once in group_vars/k3s_server.yml")
+    elif endpoints == {""}:
+        members = [host.host for host in servers if not _server_option(host, "disable-etcd")]
+        if members and len(members) % 2 == 0:
+            rule = (
+                "must have an odd number of hosts, because their embedded etcd decides by "
+                f"majority, and has {', '.join(members)}"
+            )
+            remedy = f"add or remove one (an even number needs {variable}, an external datastore)"
+            yield Problem("inventory", SERVERS, rule, remedy)
 
 
 def _check_token_is_there(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
@@ -131,6 +158,7 @@ def _check_node_addresses(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 
 CLUSTER_RULES: Sequence[Callable[[Sequence[HostVariables]], Iterator[Problem]]] = (
     _check_groups,
+    _check_datastore,
     _check_token_is_there,
     _check_server_token,
     _check_one_token,

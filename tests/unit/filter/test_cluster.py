@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.rocknpu.edge.plugins.filter.inventory_problems import inventory_problems
 from unit.filter.conftest import make_hostvars
 
@@ -25,14 +26,40 @@ def test_agents_may_have_the_full_form_of_the_same_token(specs):
 def test_no_server(specs):
     (sentence,) = find({}, {"a": TOKEN}, specs)
     assert sentence == (
-        "inventory: k3s_server: must have exactly one host, and has none; "
-        "put the host there that is to run the API server."
+        "inventory: k3s_server: has no host; put the host there that is to run the API server."
     )
 
 
-def test_two_servers(specs):
-    (sentence,) = find({"s": TOKEN, "t": TOKEN}, {}, specs)
-    assert "k3s_server: must have exactly one host, and has s, t;" in sentence
+ENDPOINT = {"datastore-endpoint": "postgres://k3s:hunter2@192.0.2.9/k3s"}
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_odd_number_of_servers(specs, number):
+    assert find({f"s{n}": TOKEN for n in range(number)}, {}, specs) == []
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_even_number_of_servers(specs, number):
+    (sentence,) = find({f"s{n}": TOKEN for n in range(number)}, {"a": TOKEN}, specs)
+    assert sentence.startswith("inventory: k3s_server: must have an odd number of hosts, because")
+    assert "and has s0, s1" in sentence
+
+
+@pytest.mark.parametrize("name", ["k3s_config", "k3s_config_server", "k3s_config_host"])
+def test_external_datastore_takes_any_number_of_servers(specs, name):
+    both = TOKEN | {name: ENDPOINT}
+    assert find({"s": both, "t": both}, {"a": TOKEN}, specs) == []
+
+
+def test_server_without_etcd_has_no_vote(specs):
+    plain = TOKEN | {"k3s_config_host": {"disable-etcd": True}}
+    assert find({"s": TOKEN, "t": plain}, {}, specs) == []
+
+
+def test_servers_that_do_not_share_their_datastore(specs):
+    (sentence,) = find({"s": TOKEN | {"k3s_config_host": ENDPOINT}, "t": TOKEN}, {}, specs)
+    assert "datastore-endpoint in k3s_config_server: there must be one datastore" in sentence
+    assert "hunter2" not in sentence
 
 
 def test_host_in_both_groups_and_in_neither(specs):

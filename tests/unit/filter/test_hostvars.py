@@ -98,6 +98,15 @@ npu_device_group: "{{ 1 / 0 }}"
     assert not any("sekrit" in sentence or "\n" in sentence for sentence in sentences)
 
 
+def test_datastore_that_is_not_known_yet(inventory, specs):
+    path = inventory / "hosts.yml"
+    path.write_text(path.read_text().replace("s: null", "s: null\n        t: null"))
+    (inventory / "group_vars" / "k3s_server.yml").write_text(
+        "k3s_config_server: {datastore-endpoint: \"{{ ansible_facts['hostname'] }}\"}\n"
+    )
+    assert find(inventory, specs, hosts=("s", "t", "a")) == []
+
+
 def test_limit(inventory, specs):
     (inventory / "host_vars" / "a.yml").write_text("k3s_node_name: s\n")
     (inventory / "host_vars" / "s.yml").write_text("device_plugin_shares: 0\n")

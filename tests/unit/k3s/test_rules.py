@@ -93,13 +93,17 @@ def test_no_secret_is_told(inventory: Outcome) -> None:
 def test_groups(edge: Edge) -> None:
     edge.add("both", "k3s_server", "k3s_agent")
     edge.add("second", "k3s_server")
+    external = {"datastore-endpoint": "postgres://192.0.2.9/k3s"}
+    edge.add("external", "k3s_server", k3s_config_server=external)
     edge.add("full", "k3s_server", k3s_token=f"K10{HASH}::server:0123abcd")
     edge.add("neither")
     edge.add("agent", "k3s_agent")
     outcome = edge.run("validate")
     assert "both must be in exactly one of the groups" in outcome.messages["both"]
     assert "neither must be in exactly one of the groups" in outcome.messages["neither"]
-    assert "has 3: this role builds clusters with one server" in outcome.messages["agent"]
+    assert "k3s_server has 4 hosts: embedded etcd" in outcome.messages["second"]
+    assert "external" not in outcome.messages
+    assert "agent" not in outcome.messages
     assert "must be the short form" in outcome.messages["full"]
     assert "short form" not in outcome.messages["second"]
 
@@ -107,7 +111,7 @@ def test_groups(edge: Edge) -> None:
 def test_no_server(edge: Edge) -> None:
     edge.add("agent", "k3s_agent")
     outcome = edge.run("validate")
-    assert "exactly one host, it has 0" in outcome.messages["agent"]
+    assert "k3s_server has no host" in outcome.messages["agent"]
 
 
 @pytest.fixture(scope="module")
