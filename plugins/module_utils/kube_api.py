@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read nodes and pods from a Kubernetes API server, with errors that say what is wrong.
+"""Talk to a Kubernetes API server, with errors that say what is wrong.
 
 The options are those of the collection kubernetes.core, so that what works there works here.
 """
@@ -16,7 +16,7 @@ import socket
 import ssl
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import env_fallback  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ try:
     import yaml
     from kubernetes import client as kube_client
     from kubernetes import config as kube_config
+    from kubernetes.dynamic import DynamicClient
 except ImportError:
     KUBERNETES_IMPORT_ERROR = traceback.format_exc()
 
@@ -61,8 +62,8 @@ class ApiError(Exception):
     """The API server gave no answer that can be used.
 
     Attributes:
-        reason: One of configuration, unreachable, certificate, unauthorized, forbidden and
-            unavailable.
+        reason: One of configuration, unreachable, certificate, unauthorized, forbidden, missing,
+            conflict, invalid and unavailable.
         may_pass: Whether waiting may cure it.
     """
 
@@ -72,54 +73,64 @@ class ApiError(Exception):
         self.may_pass = may_pass
 
 
-class NodeApi:
-    """The two readings of the API that are needed here."""
+class KubeApi:
+    """An API server, and what to do with it in words of HTTP."""
 
     def __init__(self, configuration: Any) -> None:
-        self._core = kube_client.CoreV1Api(kube_client.ApiClient(configuration))
+        # Every path is known, so the server is not asked what it has.
+        self._client = DynamicClient(  # type: ignore[no-untyped-call]
+            kube_client.ApiClient(configuration), discoverer=lambda *_: None
+        )
         self._address = _printable(configuration.host)
 
-    def nodes(self, timeout: int) -> list[KubeObject]:
-        """Return all nodes. timeout is in whole seconds.
+    def items(self, path: str, action: str, timeout: int, **query: str) -> list[KubeObject]:
+        """Return the objects of a list, see request()."""
+        items = self.request("get", path, action, timeout, **query).get("items")
+        if not isinstance(items, list):
+            raise self._not_kubernetes()
+        return items
+
+    def request(
+        self, method: str, path: str, action: str, timeout: int, body: Any = None, **options: Any
+    ) -> KubeObject:
+        """Send one request and return the object in its answer.
+
+        Args:
+            method: of HTTP.
+            path: below the API's address.
+            action: what it is for, to follow "may", as in "list nodes".
+            timeout: in whole seconds. Some versions of the client take no notice of a fraction, and
+                would wait for ever.
+            body: text, or what is to be sent as JSON.
+            options: parameters as in the client's DynamicClient.request(), such as content_type.
 
         Raises:
             ApiError
         """
-        return self._read("nodes", self._core.list_node, timeout)
-
-    def pods_of(self, node: str, timeout: int) -> list[KubeObject]:
-        """Return the pods of all namespaces that are bound to a node. timeout is in whole seconds.
-
-        Raises:
-            ApiError
-        """
-        selector = f"spec.nodeName={node}"
-        list_pods = self._core.list_pod_for_all_namespaces
-        return self._read("pods", list_pods, timeout, field_selector=selector)
-
-    def _read(
-        self, kind: str, method: Callable[..., Any], timeout: int, **arguments: str
-    ) -> list[KubeObject]:
+        options["_request_timeout"] = timeout
         try:
-            # The JSON as it came: the client's own classes differ from version to version. Some
-            # versions take no notice of a timeout that is a fraction, and would wait for ever.
-            answer = method(_preload_content=False, _request_timeout=timeout, **arguments)
-            return _items(answer.data)
-        except kube_client.ApiException as error:
-            raise self._explain(error, kind) from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._explain(error, kind) from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise ApiError(
-                "unavailable",
-                f"{self._address} does not answer as a Kubernetes API does; check the address.",
-                may_pass=True,
-            ) from error
+            # The JSON as it came: the client's own classes differ from version to version.
+            answer = self._client.request(method, path, body=body, serialize=False, **options)
+            content = json.loads(answer.data)
+        except (kube_client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._explain(error, action) from error
+        except ValueError as error:
+            raise self._not_kubernetes() from error
+        if not isinstance(content, dict):
+            raise self._not_kubernetes()
+        return content
 
-    def _explain(self, error: Exception, kind: str) -> ApiError:
+    def _not_kubernetes(self) -> ApiError:
+        return ApiError(
+            "unavailable",
+            f"{self._address} does not answer as a Kubernetes API does; check the address.",
+            may_pass=True,
+        )
+
+    def _explain(self, error: Exception, action: str) -> ApiError:
         status = getattr(error, "status", None)
         if status:
-            return self._explain_status(error, int(status), kind)
+            return self._explain_status(error, int(status), action)
         for cause in _chain(error):
             if isinstance(cause, ssl.SSLCertVerificationError):
                 return ApiError(
@@ -135,8 +146,9 @@ class NodeApi:
             may_pass=True,
         )
 
-    def _explain_status(self, error: Exception, status: int, kind: str) -> ApiError:
-        said = _message_of(error)
+    def _explain_status(self, error: Exception, status: int, action: str) -> ApiError:
+        answer = _status_of(error)
+        said = f": {answer['message'].rstrip('.')}" if answer["message"] else ""
         if status == 401:
             return ApiError(
                 "unauthorized",
@@ -146,18 +158,26 @@ class NodeApi:
         if status == 403:
             return ApiError(
                 "forbidden",
-                f"The API at {self._address} does not let this user list {kind} (403 Forbidden"
-                f"{said}); give it a ClusterRole that may list nodes and pods.",
+                f"The API at {self._address} does not let this user {action} (403 Forbidden"
+                f"{said}); give it a ClusterRole that may.",
             )
+        if answer["reason"] == "NotFound":
+            return ApiError("missing", f"The API at {self._address} cannot {action}{said}.")
+        if status == 409:
+            return ApiError(
+                "conflict", f"Somebody else was faster, cannot {action}{said}.", may_pass=True
+            )
+        if status in (400, 422):
+            return ApiError("invalid", f"The API at {self._address} cannot {action}{said}.")
         return ApiError(
             "unavailable",
-            f"The API at {self._address} answers {status}{said} to a list of {kind}; see the log "
-            "of k3s on the server.",
+            f"The API at {self._address} answers {status}{said} to the request to {action}; see "
+            "the log of k3s on the server.",
             may_pass=True,
         )
 
 
-def connect(options: Mapping[str, Any]) -> NodeApi:
+def connect(options: Mapping[str, Any]) -> KubeApi:
     """Prepare access to the API; nothing is sent yet.
 
     Args:
@@ -190,7 +210,7 @@ def connect(options: Mapping[str, Any]) -> NodeApi:
         raise _bad_options(f'the API is at https://ADDRESS:PORT, not "{given}"')
     # Waiting is the caller's: urllib3's own three retries would multiply every timeout.
     configuration.retries = False
-    return NodeApi(configuration)
+    return KubeApi(configuration)
 
 
 def _load_configuration(configuration: Any, kubeconfig: str | None, context: str | None) -> None:
@@ -232,13 +252,6 @@ def _bad_options(reason: str) -> ApiError:
     )
 
 
-def _items(body: bytes) -> list[KubeObject]:
-    items = json.loads(body)["items"]
-    if not isinstance(items, list):
-        raise TypeError("items is no list")
-    return items
-
-
 def _printable(address: str) -> str:
     """Return an address without the user and password that it may hold."""
     return address.rpartition("@")[2] if "@" in address else address
@@ -264,10 +277,10 @@ def _describe_failure(error: Exception) -> str:
     return "the connection broke"
 
 
-def _message_of(error: Exception) -> str:
-    """Return the message in an error answer of the API as ": MESSAGE", or nothing."""
+def _status_of(error: Exception) -> dict[str, str]:
+    """Return message and reason of an error answer of the API, empty where it has none."""
     try:
-        message = json.loads(getattr(error, "body", None) or "")["message"]
-    except (ValueError, TypeError, KeyError):
-        return ""
-    return f": {str(message).rstrip('.')}"
+        status = json.loads(getattr(error, "body", None) or "{}")
+        return {key: str(status.get(key) or "") for key in ("message", "reason")}
+    except (ValueError, TypeError, AttributeError):
+        return {"message": "", "reason": ""}

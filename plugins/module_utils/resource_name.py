@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 
-_MAX_DOMAIN = 253
-_MAX_NAME = 63
+MAX_DOMAIN = 253
+MAX_NAME = 63
 # kubelet checks the name with this in front, because quotas on the resource are written so.
 _QUOTA_PREFIX = "requests."
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def check_resource_name(name: str) -> str | None:
@@ -34,7 +34,7 @@ def check_resource_name(name: str) -> str | None:
 
 def _find_reason(name: str) -> str | None:
     domain, slash, rest = name.partition("/")
-    longest = _MAX_DOMAIN - len(_QUOTA_PREFIX)
+    longest = MAX_DOMAIN - len(_QUOTA_PREFIX)
     if not slash:
         return "it must be DOMAIN/NAME, for example rocknpu.device/npu"
     if "/" in rest:
@@ -45,14 +45,14 @@ def _find_reason(name: str) -> str | None:
         return f'it must not begin with "{_QUOTA_PREFIX}", which is reserved for quotas'
     if len(domain) > longest:
         return f"its domain has {len(domain)} characters, the limit is {longest}"
-    if not _DOMAIN.fullmatch(domain):
+    if not DOMAIN.fullmatch(domain):
         return (
             "its domain must consist of lower-case letters, digits, '-' and '.', "
             "and each part must begin and end with a letter or digit"
         )
-    if len(rest) > _MAX_NAME:
-        return f"the part after the slash has {len(rest)} characters, the limit is {_MAX_NAME}"
-    if not _NAME.fullmatch(rest):
+    if len(rest) > MAX_NAME:
+        return f"the part after the slash has {len(rest)} characters, the limit is {MAX_NAME}"
+    if not NAME.fullmatch(rest):
         return (
             "the part after the slash must consist of letters, digits, '-', '_' and '.', "
             "and must begin and end with a letter or digit"

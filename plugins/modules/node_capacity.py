@@ -185,9 +185,10 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
     KUBERNETES_IMPORT_ERROR,
     ApiError,
-    NodeApi,
+    KubeApi,
     connect,
 )
+from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import list_nodes, list_pods
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_objects import (
     KubeObject,
     name_of,
@@ -231,16 +232,16 @@ def assess(
 
 
 def look(
-    api: NodeApi, names: Sequence[str], resource: str, target: Target, deadline: Deadline
+    api: KubeApi, names: Sequence[str], resource: str, target: Target, deadline: Deadline
 ) -> list[Finding]:
     """Ask the API once about all nodes.
 
     Raises:
         ApiError
     """
-    nodes = {name_of(node): node for node in api.nodes(deadline.request_timeout())}
+    nodes = {name_of(node): node for node in list_nodes(api, deadline.request_timeout())}
     return [
-        assess(name, nodes, api.pods_of(name, deadline.request_timeout()), resource, target)
+        assess(name, nodes, list_pods(api, name, deadline.request_timeout()), resource, target)
         for name in names
     ]
 

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that speaks what node_capacity needs of the Kubernetes API."""
+"""An HTTP server on loopback that speaks what the modules need of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ class KubeServer:
         self.status = 200
         self.body: bytes | None = None
         self.hangs = False
+        self.conflicts = 0  # how many patches are refused because somebody else was faster
         self.requests: list[str] = []
         self._released = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -95,8 +96,10 @@ class KubeServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, target: str, token: str) -> tuple[int, bytes]:
-        """Return status and body for a GET; called once per request."""
+    def answer(
+        self, target: str, token: str, patch: dict[str, Any] | None = None
+    ) -> tuple[int, bytes]:
+        """Return status and body for a GET, or for a merge patch; called once per request."""
         self.requests.append(target)
         if self.hangs:
             self._released.wait()
@@ -116,14 +119,36 @@ class KubeServer:
             selector = parse_qs(path.query)["fieldSelector"][0]
             node = selector.removeprefix("spec.nodeName=")
             return 200, _list("PodList", [p for p in self.pods if p["spec"]["nodeName"] == node])
+        if path.path.startswith("/api/v1/nodes/"):
+            return self._answer_node(kind, patch, "dryRun" in parse_qs(path.query))
         return 404, _status(404, "the server could not find the requested resource")
+
+    def _answer_node(
+        self, name: str, patch: dict[str, Any] | None, dry_run: bool
+    ) -> tuple[int, bytes]:
+        found = [node for node in self.nodes if node["metadata"]["name"] == name]
+        if not found:
+            return 404, _status(404, f'nodes "{name}" not found', "NotFound")
+        metadata = found[0]["metadata"]
+        if patch is None:
+            metadata.setdefault("resourceVersion", "1")
+            return 200, json.dumps(found[0]).encode()
+        wanted = patch["metadata"].get("resourceVersion", metadata["resourceVersion"])
+        if self.conflicts or wanted != metadata["resourceVersion"]:
+            self.conflicts -= 1
+            return 409, _status(409, "the object has been modified", "Conflict")
+        node = found[0] if not dry_run else json.loads(json.dumps(found[0]))
+        merge(node, patch)
+        node["metadata"]["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        return 200, json.dumps(node).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                status, body = owner.answer(self.path, self.headers.get("Authorization", ""))
+            def do_GET(self, patch: dict[str, Any] | None = None) -> None:
+                token = self.headers.get("Authorization", "")
+                status, body = owner.answer(self.path, token, patch)
                 try:
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
@@ -133,14 +158,30 @@ class KubeServer:
                 except OSError:
                     pass  # the client went away while the server was hanging
 
+            def do_PATCH(self) -> None:
+                assert self.headers["Content-Type"] == "application/merge-patch+json"
+                self.do_GET(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
             def log_message(self, *_: object) -> None:
                 pass
 
         return Handler
 
 
-def _status(code: int, message: str) -> bytes:
-    return json.dumps({"kind": "Status", "code": code, "message": message}).encode()
+def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Apply a merge patch (RFC 7386)."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+def _status(code: int, message: str, reason: str = "") -> bytes:
+    status = {"kind": "Status", "code": code, "message": message, "reason": reason}
+    return json.dumps(status).encode()
 
 
 def _list(kind: str, items: list[dict[str, Any]]) -> bytes:

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the modules ask of an API server about nodes. Timeouts are in whole seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from .kube_api import KubeApi
+from .kube_objects import KubeObject
+
+_NODES = "/api/v1/nodes"
+
+
+def list_nodes(api: KubeApi, timeout: int) -> list[KubeObject]:
+    """Return all nodes."""
+    return api.items(_NODES, "list nodes", timeout)
+
+
+def list_pods(api: KubeApi, node: str, timeout: int) -> list[KubeObject]:
+    """Return the pods of all namespaces that are bound to a node."""
+    selector = f"spec.nodeName={node}"
+    return api.items("/api/v1/pods", "list pods", timeout, field_selector=selector)
+
+
+def get_node(api: KubeApi, name: str, timeout: int) -> KubeObject:
+    """Return one node; the reason of the ApiError is "missing" where there is none."""
+    return api.request("get", f"{_NODES}/{quote(name, safe='')}", "get nodes", timeout)
+
+
+def patch_node(
+    api: KubeApi, name: str, patch: KubeObject, timeout: int, dry_run: bool = False
+) -> KubeObject:
+    """Merge a patch into a node and return it; a dry run is judged by the server and not kept."""
+    options: dict[str, Any] = {"dry_run": "All"} if dry_run else {}
+    return api.request(
+        "patch",
+        f"{_NODES}/{quote(name, safe='')}",
+        "patch nodes",
+        timeout,
+        body=patch,
+        content_type="application/merge-patch+json",
+        **options,
+    )
