@@ -60,8 +60,10 @@ def check_marks(
 ) -> str | None:
     """Return the first rule of Kubernetes that the options break, as a sentence."""
     if not _OWNER.fullmatch(owner):
-        rule = "must be a word of at most 32 lower-case letters, digits and hyphens"
-        return f"owner: {rule}, not {owner}."
+        return (
+            "owner: must be a word of at most 32 lower-case letters, digits and hyphens, not "
+            f"{owner}."
+        )
     for key, value in labels.items():
         for rule in (check_key(str(key)), check_value(value)):
             if rule:
