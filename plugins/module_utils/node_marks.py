@@ -131,7 +131,7 @@ def _refuse_others(annotations: Mapping[str, str], owner: str, wanted: Marks) ->
         labels, taints = _remembered(annotations[name])
         for what, keys in (
             ("label", labels & wanted.labels.keys()),
-            ("taint", {key for key, _ in taints & wanted.taints.keys()}),
+            ("taint", {taint[0] for taint in taints & wanted.taints.keys()}),
         ):
             for key in sorted(keys):
                 raise OwnerError(
@@ -145,7 +145,7 @@ def _remembered(annotation: str | None) -> tuple[set[str], set[TaintId]]:
     try:
         memory = json.loads(annotation or "{}")
         taints = [taint.rpartition(":") for taint in memory.get("taints", [])]
-        return set(memory.get("labels", [])), {(key, effect) for key, _, effect in taints}
+        return set(memory.get("labels", [])), {(parts[0], parts[2]) for parts in taints}
     except (ValueError, TypeError, AttributeError):
         return set(), set()
 

@@ -230,7 +230,7 @@ def main() -> None:
                 "elements": "dict",
                 "default": [],
                 "options": {
-                    "key": {"type": "str", "required": True},
+                    "key": {"type": "str", "required": True, "no_log": False},
                     "value": {"type": "str", "default": ""},
                     "effect": {"type": "str", "required": True},
                 },
