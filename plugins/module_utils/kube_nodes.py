@@ -28,20 +28,30 @@ def list_pods(api: KubeApi, node: str, timeout: int) -> list[KubeObject]:
 
 def get_node(api: KubeApi, name: str, timeout: int) -> KubeObject:
     """Return one node; the reason of the ApiError is "missing" where there is none."""
-    return api.request("get", f"{_NODES}/{quote(name, safe='')}", "get nodes", timeout)
+    return api.request("get", _path(name), "get nodes", timeout)
 
 
 def patch_node(
     api: KubeApi, name: str, patch: KubeObject, timeout: int, dry_run: bool = False
 ) -> KubeObject:
     """Merge a patch into a node and return it; a dry run is judged by the server and not kept."""
+    return _patch(api, _path(name), "patch nodes", patch, timeout, dry_run)
+
+
+def patch_node_status(
+    api: KubeApi, name: str, patch: KubeObject, timeout: int, dry_run: bool = False
+) -> KubeObject:
+    """Merge a patch into the status of a node, see patch_node()."""
+    return _patch(api, f"{_path(name)}/status", "patch nodes/status", patch, timeout, dry_run)
+
+
+def _path(name: str) -> str:
+    return f"{_NODES}/{quote(name, safe='')}"
+
+
+def _patch(
+    api: KubeApi, path: str, action: str, patch: KubeObject, timeout: int, dry_run: bool
+) -> KubeObject:
     options: dict[str, Any] = {"dry_run": "All"} if dry_run else {}
-    return api.request(
-        "patch",
-        f"{_NODES}/{quote(name, safe='')}",
-        "patch nodes",
-        timeout,
-        body=patch,
-        content_type="application/merge-patch+json",
-        **options,
-    )
+    options["content_type"] = "application/merge-patch+json"
+    return api.request("patch", path, action, timeout, body=patch, **options)

@@ -120,7 +120,8 @@ class KubeServer:
             node = selector.removeprefix("spec.nodeName=")
             return 200, _list("PodList", [p for p in self.pods if p["spec"]["nodeName"] == node])
         if path.path.startswith("/api/v1/nodes/"):
-            return self._answer_node(kind, patch, "dryRun" in parse_qs(path.query))
+            name = path.path.split("/")[4]
+            return self._answer_node(name, patch, "dryRun" in parse_qs(path.query))
         return 404, _status(404, "the server could not find the requested resource")
 
     def _answer_node(
@@ -133,7 +134,7 @@ class KubeServer:
         if patch is None:
             metadata.setdefault("resourceVersion", "1")
             return 200, json.dumps(found[0]).encode()
-        wanted = patch["metadata"].get("resourceVersion", metadata["resourceVersion"])
+        wanted = patch.get("metadata", {}).get("resourceVersion", metadata["resourceVersion"])
         if self.conflicts or wanted != metadata["resourceVersion"]:
             self.conflicts -= 1
             return 409, _status(409, "the object has been modified", "Conflict")

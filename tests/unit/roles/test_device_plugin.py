@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from unit.node_capacity.kube_server import KubeServer, make_node
 from unit.plugin_archive.conftest import make_wheel, source  # noqa: F401 (a fixture)
 
 from .conftest import ROOT, Result, Runner, needs_root
@@ -173,3 +175,114 @@ def test_configurations(runner, tmp_path):
             assert yaml.safe_load(text) == expected, name
 
     assert configure().changed == 0
+
+
+NPU = {
+    "soc": "rk3588",
+    "driver": "rknpu",
+    "driver_version": "0.9.8",
+    "cores": 3,
+    "mode": "drm",
+}
+LABELS = {
+    "rocknpu.device/soc": "rk3588",
+    "rocknpu.device/driver": "rknpu",
+    "rocknpu.device/driver-version": "0.9.8",
+    "rocknpu.device/cores": "3",
+    "rocknpu.device/mode": "drm",
+    "rocknpu.device/plugin": "service",
+}
+# Variables of a board, what is on it, and which of the labels its node gets.
+IN_CLUSTER: dict[str, tuple[dict[str, object], dict[str, object], set[str]]] = {
+    "whole": ({}, NPU, set(LABELS)),
+    "unversioned": (
+        {},
+        {**NPU, "driver_version": None, "cores": None},
+        LABELS.keys() - {"rocknpu.device/driver-version", "rocknpu.device/cores"},
+    ),
+    "absent": ({"device_plugin_mode": "absent"}, NPU, set()),
+    # There is no cluster any more, which is as good.
+    "reset": (
+        {"_device_plugin_api_must_answer": False, "device_plugin_mode": "absent"},
+        NPU,
+        set(),
+    ),
+    "lost": ({}, NPU, set()),
+}
+
+
+def write_kubeconfig(path: Path, url: str) -> str:
+    config = {
+        "clusters": [{"name": "edge", "cluster": {"server": url}}],
+        "users": [{"name": "admin", "user": {}}],
+        "contexts": [{"name": "edge", "context": {"cluster": "edge", "user": "admin"}}],
+        "current-context": "edge",
+    }
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_cluster(runner, tmp_path):
+    """What the API server is told of each board, and that nothing of it is left in the end."""
+    with KubeServer() as server:
+        server.nodes = [make_node(name, "0", "0", "Unknown") for name in IN_CLUSTER]
+        absent = server.nodes[2]
+        memory = json.dumps({"labels": list(LABELS)})
+        absent["metadata"]["annotations"] = {"rocknpu.device/labels-of-npu": memory}
+        absent["metadata"]["labels"].update(LABELS)
+        access = {name: write_kubeconfig(tmp_path / name, server.url) for name in IN_CLUSTER}
+        for name in ("reset", "lost"):
+            Path(access[name]).unlink()
+
+        def run(*, check: bool = False) -> Result:
+            return runner.run(
+                "device_plugin",
+                "cluster.yml",
+                hosts={
+                    name: {**variables, "npu": npu, "k3s_kubeconfig": access[name]}
+                    for name, (variables, npu, _) in IN_CLUSTER.items()
+                },
+                extra={"__device_plugin_board": {"npu": "{{ npu }}"}},
+                check=check,
+            )
+
+        told = run(check=True)
+        assert (told.code, told.changed) == (0, 4), told.output
+        assert LABELS.items() <= absent["metadata"]["labels"].items()
+
+        first = run()
+        assert first.changed == 4, first.output
+        assert "No way to the Kubernetes API" in first.message("lost -> localhost")
+        for node, (_, _, keys) in zip(server.nodes, IN_CLUSTER.values()):
+            labels = {key: LABELS[key] for key in keys}
+            assert node["metadata"]["labels"] == {"kubernetes.io/arch": "arm64", **labels}
+        assert "rocknpu.device/npu" not in absent["status"]["capacity"]
+        assert run().changed == 0
+
+
+def test_service_absent(runner, tmp_path):
+    kubelet = tmp_path / "kubelet"
+    for name in ("opt/current/x.py", "etc/config.yaml", "kubelet/rknpu-1-lock", "kubelet/other"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    def run() -> Result:
+        return runner.run(
+            "device_plugin",
+            "service_absent.yml",
+            extra={
+                "_device_plugin_unit_file": str(tmp_path / "rknpu-plugin.service"),
+                "_device_plugin_config_file": str(tmp_path / "etc" / "config.yaml"),
+                "_device_plugin_root": str(tmp_path / "opt"),
+                "_device_plugin_kubelet_dir": str(kubelet),
+                "_device_plugin_unit": "rknpu-plugin-of-a-test.service",
+            },
+        )
+
+    # Without a unit the files in the kubelet's directory may be those of a pod.
+    assert run().code == 0
+    assert {path.name for path in tmp_path.iterdir()} >= {"kubelet"}
+    assert not (tmp_path / "opt").exists()
+    assert not (tmp_path / "etc").exists()
+    assert {path.name for path in kubelet.iterdir()} == {"rknpu-1-lock", "other"}
+    assert run().changed == 0

@@ -139,3 +139,37 @@ def test_modules(runner, tmp_path):
         message = first.message(host)
         assert message.startswith("The module rknpu does not bring the NPU of this board to work")
         assert reason in message
+
+
+def test_absent(runner, tmp_path):
+    """The role's own files and lines go, all others stay as they are."""
+    theirs = "proc /proc proc defaults 0 0\ndebugfs /sys/kernel/debug debugfs defaults 0 0\n"
+    ours = "debugfs /sys/kernel/debug debugfs nofail,nosuid,nodev,noexec 0 0\n"
+    hosts = {
+        "full": {"fstab": theirs + ours},
+        "bare": {"fstab": theirs},
+    }
+    for host in hosts:
+        place = tmp_path / host
+        place.mkdir()
+        hosts[host]["place"] = str(place)
+        (place / "fstab").write_text(str(hosts[host].pop("fstab")))
+        (place / "other.rules").write_text("theirs\n")
+    for name in ("rknpu.conf", "99-zz-rknpu.rules", "sys-kernel-debug.mount"):
+        (tmp_path / "full" / name).write_text("")
+
+    def run():
+        places = {
+            "_npu_modules_file": "{{ place }}/rknpu.conf",
+            "_npu_rules_file": "{{ place }}/99-zz-rknpu.rules",
+            "_npu_debugfs_wanted_link": "{{ place }}/sys-kernel-debug.mount",
+            "_npu_fstab": "{{ place }}/fstab",
+        }
+        return runner.run("npu", "absent.yml", hosts=hosts, extra={**places, **NO_UDEV})
+
+    first = run()
+    assert first.code == 0, first.output
+    for host in hosts:
+        assert {path.name for path in (tmp_path / host).iterdir()} == {"fstab", "other.rules"}
+        assert (tmp_path / host / "fstab").read_text() == theirs
+    assert run().changed == 0
