@@ -48,7 +48,8 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	cd files/rknpu_plugin && $(RUN) mypy --config-file ../../pyproject.toml -p rknpu_plugin
 	$(RUN) MYPYPATH=tests mypy -p virtual_edge
 	$(RUN) yamllint -s .
-	$(RUN) ansible-lint --offline
+	# A copy of the collection that is installed for this user would hide the checkout.
+	$(RUN) ANSIBLE_HOME=$(CURDIR)/.build/ansible-home ansible-lint --offline
 	$(RUN) antsibull-changelog lint
 
 unit: setup          ## tests that need neither root nor containers
