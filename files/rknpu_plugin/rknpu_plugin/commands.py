@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -93,10 +94,12 @@ def _load(options: argparse.Namespace) -> LoadedConfig:
 def _serve(options: argparse.Namespace) -> int:
     from .memory import import_without_openssl, use_one_arena
 
+    _stay_in_this_release()
     use_one_arena()
     try:
         import_without_openssl()
         # After that, and here, because the other commands work without these libraries.
+        from .handover import Predecessor
         from .lock import HeldError
         from .plugin import Plugin
     except (ImportError, TypeError) as error:
@@ -110,8 +113,15 @@ def _serve(options: argparse.Namespace) -> int:
     config = loaded.config
     set_up_logging(config.log_format, config.log_level, config.resource)
     log.info("starting", version=__version__, **_effective(loaded))
-    plugin = Plugin(loaded, lambda: _load(options))
-    handle_signals(plugin.stop, plugin.reload)
+    plugin = Plugin(loaded, lambda: _load(options), predecessor=Predecessor.find())
+    handle_signals(
+        {
+            signal.SIGTERM: plugin.stop,
+            signal.SIGINT: plugin.stop,
+            signal.SIGHUP: plugin.reload,
+            signal.SIGUSR2: plugin.hand_over,
+        }
+    )
     try:
         plugin.run()
     except HeldError as error:
@@ -119,6 +129,13 @@ def _serve(options: argparse.Namespace) -> int:
         return EXIT_HELD
     log.info("stopped")
     return 0
+
+
+def _stay_in_this_release() -> None:
+    """Import from where the paths lead now, also later, when a link may lead to another release."""
+    sys.path[:] = [os.path.realpath(place) if place else place for place in sys.path]
+    package = sys.modules[__package__]
+    package.__path__ = [os.path.realpath(place) for place in package.__path__]
 
 
 def _effective(loaded: LoadedConfig) -> dict[str, Any]:

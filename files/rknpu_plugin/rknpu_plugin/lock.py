@@ -31,12 +31,22 @@ class HeldError(Exception):
 
 
 class InstanceLock:
-    """The right to serve *resource* through *directory*."""
+    """The right to serve *resource* through *directory*.
 
-    def __init__(self, directory: str, resource: str) -> None:
+    Args:
+        inherited: descriptor of the lock as another process of this plugin holds it, if that hands
+            over to this one.
+    """
+
+    def __init__(self, directory: str, resource: str, inherited: int | None = None) -> None:
         self._path = Path(directory, socket_prefix(resource) + "lock")
         self._resource = resource
-        self._descriptor: int | None = None
+        self._descriptor = inherited
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the file; None while the lock is not held."""
+        return self._descriptor
 
     def acquire(self) -> None:
         """Take the lock, or make sure that it is still held: its file vanishes with the directory.
@@ -70,10 +80,7 @@ class InstanceLock:
                 raise
             # Its last holder may have removed the file between open and lock.
             if self._is_current(descriptor):
-                # A full disk takes the description, not the lock.
-                with suppress(OSError):
-                    os.ftruncate(descriptor, 0)
-                    os.write(descriptor, _describe_self().encode())
+                _sign(descriptor)
                 return descriptor
             os.close(descriptor)
         raise OSError(0, "the lock file keeps changing")
@@ -84,9 +91,16 @@ class InstanceLock:
         except OSError:
             return False
 
-    def release(self) -> None:
-        """Give the lock back and remove its file."""
-        if self._descriptor is not None and self._is_current(self._descriptor):
+    def sign(self) -> None:
+        """Say in the file that this process holds the lock."""
+        if self._descriptor is not None:
+            _sign(self._descriptor)
+
+    def release(self, keep_file: bool = False) -> None:
+        """Give the lock back and remove its file, or keep that for a process that goes on."""
+        if self._descriptor is None:
+            return
+        if not keep_file and self._is_current(self._descriptor):
             # Where it cannot be removed, whoever comes next takes it over.
             with suppress(OSError):
                 self._path.unlink()
@@ -96,6 +110,13 @@ class InstanceLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _sign(descriptor: int) -> None:
+    # A full disk takes the description, not the lock.
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, _describe_self().encode(), 0)
 
 
 def _describe_self() -> str:

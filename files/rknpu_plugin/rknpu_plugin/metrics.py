@@ -66,6 +66,10 @@ class Metrics:
             registry=self.registry,
         )
         self.reload_successful.set(1)
+        self.handover_failures = self._counter(
+            "rknpu_plugin_handover_failures",
+            "Attempts to hand over to another process that failed, so that this one went on.",
+        )
         ProcessCollector(registry=self.registry)
 
     def _counter(self, name: str, text: str) -> Counter:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import Callable
 
 from .allocation import Allocator
@@ -14,8 +16,10 @@ from .board_files import is_char_device
 from .config import KEYS, Config
 from .config_sources import ConfigError, LoadedConfig
 from .device import Device
+from .handover import Handover, Predecessor
 from .health import HealthWatch
 from .inventory import Inventory
+from .lock import InstanceLock
 from .log import log, set_up_logging
 from .metrics import Metrics, StateCollector
 from .podresources import Holder, list_holders
@@ -34,6 +38,7 @@ class Plugin:
         loaded: the configuration to start with.
         reload: reads the configuration again; raises ConfigError.
         char_device: the check for a character device; tests replace it.
+        predecessor: the process that hands over to this one, if one does.
     """
 
     def __init__(
@@ -41,12 +46,16 @@ class Plugin:
         loaded: LoadedConfig,
         reload: Callable[[], LoadedConfig],
         char_device: Callable[[str], bool] = is_char_device,
+        predecessor: Predecessor | None = None,
     ) -> None:
         self.config = loaded.config
         self._reload = reload
         self._char_device = char_device
+        self._predecessor = predecessor
+        self._handover: Handover | None = None
+        self._threads: list[HealthWatch | WebServer | Watchdog] = []
         self.metrics = Metrics()
-        self._status = Status()
+        self._status = Status(predecessor.tell if predecessor else None)
         self.shares = ShareList()
         self._device = Device(self.config.host_root, char_device)
         self.inventory = Inventory(self._get_config, self._read_board, self._holders, self.shares)
@@ -58,7 +67,14 @@ class Plugin:
             self._make_service,
             self.metrics,
             registered=self.inventory.update,
+            settled=self._settled,
             status=self._status.tell,
+            lock=InstanceLock(
+                self.config.kubelet_dir,
+                self.config.resource,
+                predecessor.lock if predecessor else None,
+            ),
+            beside=predecessor is not None,
         )
         self.check = SelfCheck(self.supervisor, self.health)
         self.metrics.registry.register(
@@ -81,19 +97,35 @@ class Plugin:
         self.health.look_once()
         self.inventory.update()
         self._log_missing_paths()
-        threads = self._start_threads()
-        notify("READY=1")
+        self._start(self.health)
+        seconds = watchdog_seconds()
+        if seconds is not None:
+            self._start(Watchdog(seconds, self.check.find_problem, self._status))
+        if self._predecessor is None:
+            self._start_web()
+            notify("READY=1")
+        else:
+            self._predecessor.await_end(self._take_over)
         try:
             self.supervisor.run()
         finally:
-            notify("STOPPING=1")
-            for thread in threads:
+            handover = self._handover
+            if handover is None:
+                notify("STOPPING=1")
+            for thread in self._threads:
                 thread.stop()
+            if handover is not None:
+                notify(f"MAINPID={handover.pid}")
+                handover.let_go()
+                log.info("handed over", process=handover.pid)
 
-    def _start_threads(self) -> list[HealthWatch | WebServer | Watchdog]:
-        threads: list[HealthWatch | WebServer | Watchdog] = [self.health]
+    def _start(self, thread: HealthWatch | WebServer | Watchdog) -> None:
+        self._threads.append(thread)
+        thread.start()
+
+    def _start_web(self) -> None:
         if self.config.listen is not None:
-            threads.append(
+            self._start(
                 WebServer(
                     self.config.listen,
                     self.metrics.registry,
@@ -101,16 +133,52 @@ class Plugin:
                     self.check.find_unreadiness,
                 )
             )
-        seconds = watchdog_seconds()
-        if seconds is not None:
-            threads.append(Watchdog(seconds, self.check.find_problem, self._status))
-        for thread in threads:
-            thread.start()
-        return threads
 
     def stop(self) -> None:
         """Make run() return; may be called from any thread."""
+        handover = self._handover
+        if handover is not None:
+            handover.cancel()
         self.supervisor.stop()
+
+    def hand_over(self) -> None:
+        """Have the release that is installed now take over, and go when it serves."""
+        if os.getpid() == 1:
+            log.error("there is no handover from a container's first process, replace the pod")
+        elif self.supervisor.shared:
+            log.warning("a handover is going on already")
+        else:
+            self._status.tell("handing over to another process")
+            self.supervisor.shared = True
+            self._handover = Handover(
+                self.supervisor.lock.descriptor, self.supervisor.stop, self._handover_failed
+            )
+            self._handover.start()
+
+    def _handover_failed(self, reason: str) -> None:
+        self._handover = None
+        self.supervisor.shared = False
+        self.metrics.handover_failures.inc()
+        self._status.tell(f"the handover failed, this process goes on: {reason}")
+        log.error("the handover failed, this process goes on", reason=reason)
+
+    def _settled(self) -> None:
+        if self._predecessor is not None:
+            self._predecessor.tell_ready()
+
+    def _take_over(self) -> None:
+        assert self._predecessor is not None
+        self.supervisor.shared = False
+        self.supervisor.lock.sign()
+        # Lists of two processes may have crossed on their way.
+        self.shares.repeat()
+        notify("READY=1\nWATCHDOG=1")
+        self._status.repeat()
+        self._start_web()
+        log.info("took over", process=self._predecessor.pid)
+        # Made by the service manager when the service starts: its age tells which files are newer.
+        with suppress(KeyError, OSError):
+            os.utime(os.environ["RUNTIME_DIRECTORY"].split(":")[0])
 
     def reload(self) -> None:
         """Read the configuration again and put it in force; a broken one changes nothing."""

@@ -51,6 +51,12 @@ class ShareList:
             self._changed.notify_all()
             return True
 
+    def repeat(self) -> None:
+        """Send the list to every reader once more, unchanged."""
+        with self._changed:
+            self._snapshot = self._snapshot._replace(generation=self._snapshot.generation + 1)
+            self._changed.notify_all()
+
     def wait_newer(self, generation: int, wanted: Callable[[], bool]) -> Snapshot | None:
         """Wait for a state after *generation*; None as soon as *wanted* turns false (see wake)."""
         with self._changed:

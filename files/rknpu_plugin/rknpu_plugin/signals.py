@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Callable
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from typing import Callable, Mapping
 
 
-def handle_signals(stop: Callable[[], None], reload: Callable[[], None]) -> None:
-    """From now on call *stop* on SIGTERM and SIGINT, and *reload* on SIGHUP.
+def handle_signals(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
+    """From now on do what *actions* say when a signal comes.
 
     To be called by the main thread before there are others, because they inherit what it blocks.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, actions)
 
     def take_signals() -> None:
         while True:
-            if signal.sigwait(_SIGNALS) == signal.SIGHUP:
-                reload()
-            else:
-                stop()
+            actions[signal.Signals(signal.sigwait(actions))]()
 
     threading.Thread(target=take_signals, name="signals", daemon=True).start()

@@ -39,7 +39,10 @@ class Supervisor:
         make_service: makes the answering side of one registration, given what to call when lists
             are opened, read or left.
         registered: called after each accepted registration.
+        settled: called when the kubelet has read the list, and when there is none to wait for.
         status: told in one sentence what the plugin is doing, on change.
+        lock: the right to do all this.
+        beside: whether another process of this plugin serves the resource still, and will go.
     """
 
     def __init__(
@@ -49,17 +52,25 @@ class Supervisor:
         make_service: Callable[[Callable[[], None]], DevicePluginService],
         metrics: Metrics,
         registered: Callable[[], None],
+        settled: Callable[[], None],
         status: Callable[[str], None],
+        lock: InstanceLock,
+        beside: bool = False,
     ) -> None:
         self._directory = directory
         self._resource = resource
         self._make_service = make_service
         self._metrics = metrics
         self._registered = registered
+        self._settled = settled
         self._status = status
         self._wakeup = Wakeup()
         self._watch = DirectoryWatch(directory, self._wakeup)
-        self._lock = InstanceLock(directory, resource)
+        self.lock = lock
+        # While it is, the lock's file and the sockets are the other process's too: handover.py.
+        self.shared = beside
+        # Its end may end this one's list, and then nothing else is to be waited for.
+        self._reopen_seconds = 0.0 if beside else REOPEN_SECONDS
         self._endpoint: Endpoint | None = None
         self._stopping = False
         self._retry_seconds = FIRST_RETRY_SECONDS
@@ -98,7 +109,7 @@ class Supervisor:
                 self._pause(identity)
         finally:
             self._stop_endpoint()
-            self._lock.release()
+            self.lock.release(keep_file=self.shared)
             self._watch.close()
             self._wakeup.close()
 
@@ -119,14 +130,16 @@ class Supervisor:
                 self._told = waiting
                 self._status(waiting)
                 log.info("waiting for the kubelet", socket=socket_path(self._directory))
+                self._settled()
             self._wait(LOOK_SECONDS)
         return None
 
     def _serve(self, identity: Identity) -> str | None:
         """Serve, register and stay until that has to be done again; returns what failed."""
         try:
-            self._lock.acquire()
-            remove_stale_sockets(self._directory, self._resource)
+            self.lock.acquire()
+            if not self.shared:
+                remove_stale_sockets(self._directory, self._resource)
             service = self._make_service(self._wakeup.wake)
             self._endpoint = Endpoint(self._directory, self._resource, service)
             self._endpoint.start()
@@ -178,12 +191,14 @@ class Supervisor:
                 if not was_read:
                     self._retry_seconds = FIRST_RETRY_SECONDS
                     log.info("the kubelet has read the list")
+                    self._settled()
                 was_read, was_left = True, False
                 self._wait(LOOK_SECONDS)
                 continue
             if service.list_was_left and not was_left:
                 was_left = True
-                deadline = now + REOPEN_SECONDS
+                deadline = now + self._reopen_seconds
+                self._reopen_seconds = REOPEN_SECONDS
             if now >= deadline:
                 log.warning("the kubelet does not read the list", socket=endpoint.path)
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Mapping
+from typing import Callable, Mapping
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
@@ -29,24 +29,38 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 class Status:
-    """The line that `systemctl status` shows: what the plugin does, or what is wrong with it."""
+    """The line that `systemctl status` shows: what the plugin does, or what is wrong with it.
 
-    def __init__(self) -> None:
+    Args:
+        listener: is told too what the plugin does.
+    """
+
+    def __init__(self, listener: Callable[[str], None] | None = None) -> None:
         self._doing = ""
         self._problem: str | None = None
+        self._listener = listener
 
     def tell(self, doing: str) -> None:
         """Say what the plugin does now."""
         self._doing = doing
+        if self._listener is not None:
+            self._listener(doing)
         if self._problem is None:
-            notify(f"STATUS={doing}")
+            self.repeat()
+
+    def repeat(self) -> None:
+        """Say it again, to a service manager that may not have heard it."""
+        if self._problem is None:
+            notify(f"STATUS={self._doing}")
+        else:
+            notify(f"STATUS=not healthy: {self._problem}")
 
     def judge(self, problem: str | None) -> bool:
         """Say what is wrong, or that it no longer is; returns whether that is news."""
         changed = problem != self._problem
         self._problem = problem
         if changed:
-            notify(f"STATUS={self._doing if problem is None else f'not healthy: {problem}'}")
+            self.repeat()
         return changed
 
 

@@ -1,8 +1,13 @@
 """A kubelet as a device plugin sees it.
 
-It behaves as Kubernetes does (pkg/kubelet/cm/devicemanager/plugin/v1beta1): it removes every socket
-when it starts, calls the plugin back while Register waits, keeps one list per endpoint, takes the
-resource for gone when that list ends and never opens it again, and gives Allocate no time limit.
+It behaves as Kubernetes does (pkg/kubelet/cm/devicemanager): it removes every socket when it
+starts, calls the plugin back while Register waits, keeps one list per endpoint and never opens it
+again, and gives Allocate no time limit.
+
+When a list ends, kubelets differ. Those that know plugins by their sockets take the resource for
+gone if it was the last of its lists. Those from 1.25 on that know them by resource alone take it
+for gone and disconnect whoever registered last
+(https://github.com/kubernetes/kubernetes/pull/135437).
 """
 
 from __future__ import annotations
@@ -56,10 +61,14 @@ class Client:
 
 
 class KubeletStub:
-    """Runs in *directory*, which stands for /var/lib/kubelet/device-plugins."""
+    """Runs in *directory*, which stands for /var/lib/kubelet/device-plugins.
 
-    def __init__(self, directory: Path) -> None:
+    by_resource: whether it is one that knows plugins by their resource alone.
+    """
+
+    def __init__(self, directory: Path, by_resource: bool = False) -> None:
         self.directory = directory
+        self.by_resource = by_resource
         self.socket = directory / "kubelet.sock"
         self.clients: list[Client] = []
         self.authorities: list[str] = []
@@ -67,6 +76,10 @@ class KubeletStub:
         self.dial_seconds = 10.0
         self.before_answer: Callable[[], None] = lambda: None
         self.started = 0.0
+        # How many shares could be allocated, and since when.
+        self.history: list[tuple[float, int]] = [(0.0, 0)]
+        # The endpoints that are connected; allocations go to the last one.
+        self._connected: list[Client] = []
         self._server: grpc.Server | None = None
         self._changed = threading.Condition()
 
@@ -81,6 +94,9 @@ class KubeletStub:
         for entry in self.directory.iterdir():
             if entry.is_socket():
                 entry.unlink()
+        with self._changed:
+            self._connected = []
+            self._note(0)
         server = grpc.server(ThreadPoolExecutor(4))
         server.add_generic_rpc_handlers(
             [
@@ -152,6 +168,8 @@ class KubeletStub:
         )
         with self._changed:
             self.clients.append(client)
+            # Who is known by its resource takes the place of whoever was known by it.
+            self._connected = [client] if self.by_resource else [*self._connected, client]
             self._changed.notify_all()
         self.before_answer()
         threading.Thread(target=self._list, args=(client,), daemon=True).start()
@@ -168,12 +186,29 @@ class KubeletStub:
                 devices = {device.ID: device.health for device in message.devices}
                 with self._changed:
                     client.listings.append(Listing(time.monotonic(), devices))
+                    self._note(sum(health == "Healthy" for health in devices.values()))
                     self._changed.notify_all()
         except (grpc.RpcError, ValueError):
             pass
         with self._changed:
             client.ended = time.monotonic()
+            self._disconnect(client)
             self._changed.notify_all()
+
+    def _disconnect(self, ended: Client) -> None:
+        if self.by_resource:
+            gone = self._connected[:]
+        else:
+            gone = [client for client in self._connected if client is ended]
+        for client in gone:
+            client.channel.close()
+            self._connected.remove(client)
+        if gone and not self._connected:
+            self._note(0)
+
+    def _note(self, allocatable: int) -> None:
+        if allocatable != self.history[-1][1]:
+            self.history.append((time.monotonic(), allocatable))
 
     # What tests ask
 
@@ -207,7 +242,7 @@ class KubeletStub:
 
     @property
     def allocatable(self) -> int:
-        return sum(health == "Healthy" for health in self.devices.values())
+        return self.history[-1][1]
 
     def allocate(self, *containers: list[str]) -> list[api.ContainerAllocateResponse]:
         request = api.AllocateRequest(
@@ -215,7 +250,7 @@ class KubeletStub:
                 api.ContainerAllocateRequest(devices_ids=shares) for shares in containers
             ]
         )
-        return list(self.clients[-1].allocate(request).container_responses)
+        return list(self._connected[-1].allocate(request).container_responses)
 
     def prefer(self, available: list[str], required: list[str], size: int) -> list[str]:
         request = api.PreferredAllocationRequest(

@@ -15,9 +15,18 @@ PACKAGE = TESTS.parent / "files" / "rknpu_plugin"
 
 
 class PluginProcess:
-    """`serve` on a board below *work*/board and a kubelet in *work*/kubelet."""
+    """`serve` on a board below *work*/board and a kubelet in *work*/kubelet.
 
-    def __init__(self, work: Path, environment: dict[str, str] | None = None, **keys: Any) -> None:
+    package: where the plugin is installed.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        environment: dict[str, str] | None = None,
+        package: Path = PACKAGE,
+        **keys: Any,
+    ) -> None:
         self.work = work
         self.log_path = work / f"log-{time.monotonic_ns()}"
         keys = {"host_root": work / "board", "kubelet_dir": work / "kubelet", "listen": "", **keys}
@@ -30,7 +39,7 @@ class PluginProcess:
                 stderr=log,
                 env={
                     **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(TESTS), *sys.path[1:]]),
+                    "PYTHONPATH": os.pathsep.join([str(package), str(TESTS), *sys.path[1:]]),
                     "GRPC_ENABLE_FORK_SUPPORT": "false",
                     **(environment or {}),
                 },
@@ -78,6 +87,11 @@ class PluginProcess:
     @property
     def descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    @property
+    def children(self) -> list[int]:
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
+        return [int(pid) for task in tasks for pid in task.read_text().split()]
 
     @property
     def rss_mib(self) -> float:

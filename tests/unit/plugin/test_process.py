@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rknpu_plugin import __version__, systemd
 from rknpu_plugin.commands import main
 from rknpu_plugin.self_check import Watchdog
 from unit.plugin.plugin_process import PACKAGE, PluginProcess
+from unit.plugin.service_manager import receive_until, service_manager
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -100,8 +100,7 @@ def test_no_child_processes(work, board, kubelet):
     kubelet.start()
     with PluginProcess(work) as plugin:
         kubelet.wait_client()
-        tasks = f"/proc/{plugin.pid}/task/{plugin.pid}/children"
-        assert Path(tasks).read_text() == ""
+        assert plugin.children == []
 
 
 def test_openssl_is_not_loaded(work, board, kubelet):
@@ -113,23 +112,6 @@ def test_openssl_is_not_loaded(work, board, kubelet):
 
 
 # systemd
-
-
-@contextmanager
-def service_manager(work):
-    """What systemd listens with; yields the socket's path and a function that returns what came."""
-    path = work / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
-        server.bind(str(path))
-        server.settimeout(30)
-        yield str(path), lambda: server.recv(4096).decode()
-
-
-def receive_until(receive, wanted):
-    seen = []
-    while wanted not in seen:
-        seen.append(receive())
-    return seen
 
 
 def test_tells_systemd_what_it_does(work, board, kubelet):
