@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Callable, Iterator
 
 REPEAT = 3
@@ -32,25 +33,8 @@ def report(name: str, value: float, unit: str, bar: float) -> None:
         _failed.append(name)
 
 
-# Asks the kubelet of a board for its allocatable devices and prints the number of shares among
-# them whenever that changes, with the time, until its standard input ends.
-WATCH = """
-import select, sys, time, grpc
-ask = grpc.insecure_channel(
-    "unix:/var/lib/kubelet/pod-resources/kubelet.sock",
-    options=[("grpc.default_authority", "localhost")],
-).unary_unary("/v1.PodResourcesLister/GetAllocatableResources")
-last = None
-while not select.select([sys.stdin], [], [], 0.003)[0]:
-    try:
-        # Of the answer nothing but the IDs is needed.
-        shares = ask(b"", timeout=5).count(b"npu0-share-")
-    except grpc.RpcError:
-        shares = 0
-    if shares != last:
-        last = shares
-        print(time.monotonic(), shares, flush=True)
-"""
+WATCH = (Path(__file__).parent / "watch_allocatable.py").read_text()
+WATCHING = "/run/watch-allocatable"
 
 
 class Allocatable:
@@ -105,21 +89,17 @@ class Board:
 
     @contextmanager
     def allocatable(self) -> Iterator[Allocatable]:
-        python = ["env", "PYTHONPATH=/opt/rknpu-plugin/current", "python3", "-c", WATCH]
-        process = subprocess.Popen(
-            ["podman", "exec", "--interactive", self._container, *python],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin is not None
+        self.run(f"touch {WATCHING}")
+        python = ["env", "PYTHONPATH=/opt/rknpu-plugin/current", "python3", "-c", WATCH, WATCHING]
+        command = ["podman", "exec", self._container, *python]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             allocatable = Allocatable(process.stdout)
             allocatable.wait(lambda shares: shares > 0, 0.0)
             yield allocatable
         finally:
-            process.stdin.close()
+            self.run(f"rm {WATCHING}")
             process.wait()
 
 
