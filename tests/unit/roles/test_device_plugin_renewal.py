@@ -1,4 +1,4 @@
-"""The role device_plugin: when the plugin hands over, when it is restarted, and what is told then."""
+"""The role device_plugin: when the plugin hands over or is restarted, and what is told then."""
 
 from __future__ import annotations
 
