@@ -75,10 +75,10 @@ def board_names() -> list[str]:
     return sorted(path.stem for path in BOARDS.glob("*.tree"))
 
 
-def lay_out(name: str, root: Path) -> Golden:
+def lay_out(name: str, root: Path, boards: Path = BOARDS) -> Golden:
     """Lay out the board called *name* below *root*."""
     golden = Golden(root.resolve())
-    lines = (BOARDS / f"{name}.tree").read_text(encoding="utf-8").splitlines()
+    lines = (boards / f"{name}.tree").read_text(encoding="utf-8").splitlines()
     block: list[str] = []
     for number, line in reversed(list(enumerate(lines, 1))):
         part = _BLOCK.fullmatch(line)

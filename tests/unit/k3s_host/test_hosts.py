@@ -1,0 +1,150 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is read of hosts laid out from hosts/, and the module as Ansible runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.rocknpu.edge.plugins.module_utils.board_files import BoardFiles
+from ansible_collections.rocknpu.edge.plugins.module_utils.host_storage import find_mount
+from ansible_collections.rocknpu.edge.plugins.module_utils.k3s_host import (
+    parse_iptables_version,
+    parse_k3s_version,
+    read_files,
+)
+from ansible_collections.rocknpu.edge.plugins.modules import k3s_host_info
+from unit.board.golden import lay_out
+
+HOSTS = Path(__file__).with_name("hosts")
+DATA = "/var/lib/rancher/k3s"
+PORTS = [6443, 6468, 10250]
+OWNED = {"registries": "/etc/rancher/k3s/registries.yaml"}
+RETURNED = yaml.safe_load(k3s_host_info.RETURN)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in HOSTS.glob("*.tree")))
+def test_host(name: str, tmp_path: Path) -> None:
+    golden = lay_out(name, tmp_path, HOSTS)
+    assert golden.expect
+    read = read_files(BoardFiles(str(tmp_path)), DATA, PORTS, OWNED)
+    assert {key: read[key] for key in golden.expect} == golden.expect
+
+
+def test_a_mount_holds_what_is_below_it(tmp_path: Path) -> None:
+    lay_out("ubuntu-20.04-hybrid", tmp_path, HOSTS)
+    files = BoardFiles(str(tmp_path))
+    for path, point in {
+        "/mnt/nvme disk/k3s": "/mnt/nvme disk",
+        "/mnt/nvme disk": "/mnt/nvme disk",
+        "/mnt/nvme disk2": "/",
+    }.items():
+        mount = find_mount(files, path)
+        assert mount is not None
+        assert mount.point == point
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("k3s version v1.37.1+k3s1 (0123abcd)\ngo version go1.26.0\n", "v1.37.1+k3s1"),
+        ("k3s version v1.38.0-rc2+k3s1 (0123abcd)", "v1.38.0-rc2+k3s1"),
+        ("", None),
+        ("k3d version v5.8.3", None),
+    ],
+)
+def test_k3s_version(text: str, expected: str | None) -> None:
+    assert parse_k3s_version(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("iptables v1.8.4 (legacy)\n", {"version": "1.8.4", "mode": "legacy"}),
+        ("iptables v1.8.11 (nf_tables)\n", {"version": "1.8.11", "mode": "nf_tables"}),
+        # Before 1.8 there was one mode, and nothing said so.
+        ("iptables v1.6.1\n", {"version": "1.6.1", "mode": "legacy"}),
+        ("", None),
+    ],
+)
+def test_iptables_version(text: str, expected: dict[str, str] | None) -> None:
+    assert parse_iptables_version(text) == expected
+
+
+def run(root: Path, programs: dict[str, str], **arguments: Any) -> dict[str, Any]:
+    """Run the module in a process of its own, with these programs before the machine's."""
+    directory = root / "programs"
+    directory.mkdir()
+    for name, text in programs.items():
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o755)
+    given = {"root": str(root), **arguments}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", k3s_host_info.__name__),
+            json.dumps({"ANSIBLE_MODULE_ARGS": given}),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "PATH": f"{directory}:/usr/bin:/bin",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+    )
+    assert done.stdout, done.stderr
+    returned: dict[str, Any] = json.loads(done.stdout)
+    returned.pop("invocation", None)
+    return returned
+
+
+def test_module_returns_what_it_documents(tmp_path: Path) -> None:
+    golden = lay_out("armbian-rk3588", tmp_path, HOSTS)
+    returned = run(
+        tmp_path,
+        {
+            "k3s": "#!/bin/sh\necho 'k3s version v1.36.2+k3s1 (0123abcd)'\n",
+            "iptables": "#!/bin/sh\necho 'iptables v1.8.4 (nf_tables)'\n",
+            "timedatectl": '#!/bin/sh\n[ "$LC_ALL" = C ] && echo yes\n',
+        },
+        ports=PORTS,
+        files=OWNED,
+        k3s="/programs/k3s",
+        control_time=time.time() - 5000,
+    )
+    assert {*returned} - {"changed"} == {*RETURNED}
+    assert {key: returned[key] for key in golden.expect} == golden.expect
+    assert returned["k3s_version"] == "v1.36.2+k3s1"
+    assert returned["iptables"] == {"version": "1.8.4", "mode": "nf_tables"}
+    assert returned["clock"]["synchronized"] is True
+    assert 5000 <= returned["clock"]["ahead"] < 6000
+    assert returned["free_bytes"] > 0
+    assert returned["changed"] is False
+
+
+def test_module_on_a_bare_host(tmp_path: Path) -> None:
+    """No clock to compare with, a k3s for another machine, and programs that do not answer."""
+    returned = run(
+        tmp_path,
+        {
+            "k3s": "\x7fELF",
+            "iptables": "#!/bin/sh\nexit 3\n",
+            "timedatectl": "#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n",
+        },
+        k3s="/programs/k3s",
+    )
+    assert returned["k3s_version"] is None
+    assert returned["iptables"] is None
+    assert returned["clock"] == {"ahead": None, "synchronized": None}
+    assert returned["boot"] == {"kind": None, "path": None, "arguments": []}
