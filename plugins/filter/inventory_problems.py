@@ -69,7 +69,6 @@ _value:
 """
 
 import difflib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -85,13 +84,10 @@ from ansible_collections.rocknpu.edge.plugins.plugin_utils.inventory_values impo
     plain,
     read_host,
 )
-from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_rules import VALUE_RULES
-from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_types import (
-    Options,
-    find_mismatches,
+from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_problems import (
+    find_broken_rules,
 )
-
-_LONGEST_SHOWN = 60
+from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_types import Options
 
 
 def inventory_problems(
@@ -137,7 +133,7 @@ def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Probl
                 host.host, name, rule, "define what it refers to, or give it a plain value"
             )
         elif name in host.values:
-            for place, rule in _find_broken_rules(name, host.values[name], options[name]):
+            for place, rule in find_broken_rules(name, host.values[name], options[name]):
                 yield Problem(host.host, place, rule)
     for name, option in options.items():
         if option.get("required") and name not in {*host.values, *host.broken, *host.later}:
@@ -150,29 +146,6 @@ def _unknown(host: str, name: str, options: Options) -> Problem:
     return Problem(
         host, name, "no role of this collection has this variable", f"{hint} or remove it"
     )
-
-
-def _find_broken_rules(
-    name: str, value: Any, option: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield place and rule; the variable's own rule says more than its type, so it comes first."""
-    own: Callable[[Any], str | None] = VALUE_RULES.get(name, lambda value: None)
-    broken = own(value) if value is not None else None
-    if broken:
-        yield name, broken + _shown(broken, value, option)
-        return
-    for place, rule, found in find_mismatches(name, value, option):
-        yield place, rule + _shown(rule, found, option)
-
-
-def _shown(rule: str, value: Any, option: Mapping[str, Any]) -> str:
-    """Return ", not VALUE" where that reads well and tells no secret."""
-    if option.get("no_log") or not rule.startswith("must be "):
-        return ""
-    if isinstance(value, (dict, list)):
-        return ", not a dictionary" if isinstance(value, dict) else ", not a list"
-    text = json.dumps(value, ensure_ascii=False)
-    return f", not {text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + '...'}"
 
 
 def _sentences(problems: Sequence[Problem]) -> list[str]:

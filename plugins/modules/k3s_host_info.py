@@ -14,24 +14,74 @@ short_description: Read what k3s needs of a host
 version_added: 1.0.0
 description:
   - Returns, in one go, what the kernel has and runs with, where the kernel arguments are kept, what
-    is installed, and what stands in the way of k3s.
-  - Judges nothing. The role P(rocknpu.edge.k3s#role) has the rules.
+    is installed, and what stands in the way of what the host is to be.
 options:
-  data_dir:
-    description: The data directory of k3s, which need not exist yet.
-    type: path
-    default: /var/lib/rancher/k3s
+  wanted:
+    description: What the host is to be.
+    type: dict
+    required: true
+    suboptions:
+      version:
+        description: The release of k3s.
+        type: str
+        required: true
+      role:
+        description: What the host does in the cluster.
+        type: str
+        choices: [server, agent]
+        required: true
+      architectures:
+        description: Machine names, as C(uname -m) prints them, that k3s has releases for.
+        type: list
+        elements: str
+        required: true
+      features:
+        description: Parts of the kernel that are needed, see RV(features).
+        type: list
+        elements: str
+        default: [br_netfilter, overlay, vxlan, iptables_nat]
+      takes_cgroup_v1:
+        description: Whether the kubelet is told to run with cgroup v1.
+        type: bool
+        default: false
+      cgroup_v2:
+        description: Whether a host with cgroup v1 is to be booted with cgroup v2.
+        type: bool
+        default: false
+      reboot:
+        description: Whether the host may be rebooted.
+        type: bool
+        default: false
+      embeds_etcd:
+        description: Whether the host is a server with embedded etcd.
+        type: bool
+        default: false
+      node_ip:
+        description: Addresses of the node. Empty leaves the choice to k3s.
+        type: list
+        elements: str
+        default: []
+      kubelet_drop_in:
+        description: Whether the kubelet gets a drop-in file.
+        type: bool
+        default: false
+      data_dir:
+        description: The data directory of k3s, which need not exist yet.
+        type: path
+        default: /var/lib/rancher/k3s
   k3s:
     description: The command k3s.
     type: path
     default: /usr/local/bin/k3s
   ports:
-    description: TCP ports to look at.
+    description: TCP ports that k3s needs.
     type: list
     elements: int
     default: []
   files:
-    description: Paths by any names. RV(files) tells of each whether the role k3s has written it.
+    description:
+      - Paths by any names. RV(files) tells of each whether the role k3s has written it.
+      - The name C(other_unit) is for the unit of the role that the host is not to have.
     type: dict
     default: {}
   control_time:
@@ -39,7 +89,7 @@ options:
     type: float
   root:
     description:
-      - Directory that holds the host's C(/boot), C(/etc), C(/lib), C(/proc) and C(/sys).
+      - Directory that holds the host's C(/boot), C(/etc), C(/lib), C(/proc), C(/run) and C(/sys).
       - Other values than C(/) are for root file systems mounted elsewhere.
     type: path
     default: /
@@ -69,36 +119,88 @@ author:
 EXAMPLES = r"""
 - name: Read the host
   rocknpu.edge.k3s_host_info:
-    ports: [6443, 10250]
+    wanted:
+      version: v1.37.1+k3s1
+      role: agent
+      architectures: [aarch64]
+    ports: [6444, 10250]
     control_time: "{{ now().timestamp() }}"
   become: true
   register: host
 
-- name: Stop where the memory cgroup is off
+- name: Stop where k3s cannot work
   ansible.builtin.assert:
-    that: "'memory' in host.cgroups.running"
+    that: host.problems | length == 0
+    fail_msg: "{{ host.problems | join(' ') }}"
 """
 
 RETURN = r"""
-kernel:
-  description: The running kernel.
+problems:
+  description: What keeps the host from becoming what is wanted, one sentence each.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - The host has no default route, which k3s needs even if it leads nowhere.
+hints:
+  description: What may become a problem, one sentence each.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "The host swaps to /dev/zram0, which makes pods slow before it makes them fail."
+owed:
+  description: What the kernel runs without, and can be started with.
   returned: always
   type: dict
   contains:
-    release:
-      description: As C(uname -r) prints it; null if unknown.
+    names:
+      description: What is missing.
       returned: always
-      type: str
-      sample: 6.1.115-vendor-rk35xx
-    features:
-      description:
-        - State of V(br_netfilter), V(overlay), V(vxlan) and V(iptables_nat).
-        - V(running) (built in or loaded), V(loadable) (a module of the running kernel), V(absent),
-          V(gone) (there are modules of other kernels only, for example after an upgrade without a
-          reboot), or V(unknown) (there are no modules at all, for example in a container).
+      type: list
+      elements: str
+      sample: [the memory cgroup]
+    present:
+      description: Kernel arguments that have to be there.
       returned: always
-      type: dict
-      sample: {br_netfilter: loadable, overlay: running, vxlan: loadable, iptables_nat: loadable}
+      type: list
+      elements: str
+      sample: [cgroup_enable=memory, cgroup_memory=1]
+    absent:
+      description: Kernel arguments that must not be there.
+      returned: always
+      type: list
+      elements: str
+      sample: [cgroup_disable=memory]
+    running:
+      description: Whether the kernel was started with RV(owed.present) already.
+      returned: always
+      type: bool
+      sample: false
+machine:
+  description: Machine name, as C(uname -m) prints it.
+  returned: always
+  type: str
+  sample: aarch64
+systemd:
+  description: Whether systemd runs the host.
+  returned: always
+  type: bool
+  sample: true
+kernel_release:
+  description: Release of the running kernel, as C(uname -r) prints it; null if unknown.
+  returned: always
+  type: str
+  sample: 6.1.115-vendor-rk35xx
+features:
+  description:
+    - State of V(br_netfilter), V(overlay), V(vxlan) and V(iptables_nat) in the running kernel.
+    - V(running) (built in or loaded), V(loadable) (a module of the running kernel), V(absent),
+      V(gone) (there are modules of other kernels only, for example after an upgrade without a
+      reboot), or V(unknown) (there are no modules at all, for example in a container).
+  returned: always
+  type: dict
+  sample: {br_netfilter: loadable, overlay: running, vxlan: loadable, iptables_nat: loadable}
 cgroups:
   description: The control groups that the kernel runs with.
   returned: always
@@ -152,6 +254,11 @@ iptables:
   returned: always
   type: dict
   sample: {version: 1.8.9, mode: nf_tables}
+wrong_iptables:
+  description: Whether that is a version whose rules are wrong, so that k3s should use its own.
+  returned: always
+  type: bool
+  sample: false
 clock:
   description: The host's clock.
   returned: always
@@ -172,6 +279,27 @@ default_route:
   returned: always
   type: bool
   sample: true
+addresses:
+  description: Addresses that others can reach. Empty without the command C(ip).
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    interface:
+      description: The interface.
+      returned: always
+      type: str
+      sample: end0
+    address:
+      description: The address.
+      returned: always
+      type: str
+      sample: 192.0.2.11
+    network:
+      description: The network that it is in.
+      returned: always
+      type: str
+      sample: 192.0.2.0/24
 listeners:
   description: What listens on O(ports).
   returned: always
@@ -194,12 +322,12 @@ listeners:
       type: str
       sample: haproxy.service
 free_bytes:
-  description: Free space for O(data_dir).
+  description: Free space for O(wanted.data_dir).
   returned: always
   type: int
   sample: 21474836480
 on_mmc:
-  description: Whether O(data_dir) lies on an SD card or eMMC; null if unknown.
+  description: Whether O(wanted.data_dir) lies on an SD card or eMMC; null if unknown.
   returned: always
   type: bool
   sample: false
@@ -230,7 +358,39 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.board_files import BoardFiles
-from ..module_utils.k3s_host import parse_iptables_version, parse_k3s_version, read_files
+from ..module_utils.k3s_host import (
+    Clock,
+    K3sHost,
+    parse_addresses,
+    parse_iptables_version,
+    parse_k3s_version,
+    read_host,
+)
+from ..module_utils.k3s_host_rules import (
+    Wanted,
+    find_hints,
+    find_owed,
+    find_problems,
+    has_wrong_iptables,
+)
+
+WANTED: dict[str, Any] = {
+    "version": {"type": "str", "required": True},
+    "role": {"type": "str", "choices": ["server", "agent"], "required": True},
+    "architectures": {"type": "list", "elements": "str", "required": True},
+    "features": {
+        "type": "list",
+        "elements": "str",
+        "default": ["br_netfilter", "overlay", "vxlan", "iptables_nat"],
+    },
+    "takes_cgroup_v1": {"type": "bool", "default": False},
+    "cgroup_v2": {"type": "bool", "default": False},
+    "reboot": {"type": "bool", "default": False},
+    "embeds_etcd": {"type": "bool", "default": False},
+    "node_ip": {"type": "list", "elements": "str", "default": []},
+    "kubelet_drop_in": {"type": "bool", "default": False},
+    "data_dir": {"type": "path", "default": "/var/lib/rancher/k3s"},
+}
 
 
 def ask(module: AnsibleModule, *command: str) -> str:
@@ -247,12 +407,12 @@ def ask(module: AnsibleModule, *command: str) -> str:
     return output if code == 0 else ""
 
 
-def read_clock(module: AnsibleModule) -> dict[str, Any]:
+def read_clock(module: AnsibleModule) -> Clock:
     """Compare the clock with the control node's, and ask who sets it."""
     given = module.params["control_time"]
     ahead = None if given is None else round(time.time() - given, 1)
     answer = ask(module, "timedatectl", "show", "--property=NTPSynchronized", "--value").strip()
-    return {"ahead": ahead, "synchronized": {"yes": True, "no": False}.get(answer)}
+    return Clock(ahead, {"yes": True, "no": False}.get(answer))
 
 
 def free_bytes(path: Path) -> int:
@@ -263,11 +423,37 @@ def free_bytes(path: Path) -> int:
     return usage.f_bavail * usage.f_frsize
 
 
+def read(module: AnsibleModule, data_dir: str) -> K3sHost:
+    """Read the host's files, and what its programs say."""
+    # First, because whatever is read before makes the clock seem ahead.
+    clock = read_clock(module)
+    root = module.params["root"].rstrip("/")
+    return read_host(
+        BoardFiles(module.params["root"]),
+        data_dir,
+        module.params["ports"],
+        module.params["files"],
+        machine=os.uname().machine,
+        clock=clock,
+        k3s_version=parse_k3s_version(ask(module, root + module.params["k3s"], "--version")),
+        iptables=parse_iptables_version(ask(module, "iptables", "--version")),
+        addresses=parse_addresses(ask(module, "ip", "-json", "address")),
+        free_bytes=free_bytes(Path(root + data_dir)),
+    )
+
+
+def as_result(value: Any) -> Any:
+    """Named tuples as dictionaries, also in lists."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    return [as_result(element) for element in value] if isinstance(value, list) else value
+
+
 def main() -> None:
     """Read the host and report."""
     module = AnsibleModule(
         argument_spec={
-            "data_dir": {"type": "path", "default": "/var/lib/rancher/k3s"},
+            "wanted": {"type": "dict", "options": WANTED, "required": True},
             "k3s": {"type": "path", "default": "/usr/local/bin/k3s"},
             "ports": {"type": "list", "elements": "int", "default": []},
             "files": {"type": "dict", "default": {}},
@@ -276,20 +462,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # First, because whatever is read before makes the clock seem ahead.
-    clock = read_clock(module)
-    files = BoardFiles(module.params["root"])
-    root = module.params["root"].rstrip("/")
-    k3s = root + module.params["k3s"]
+    wanted = Wanted(**module.params["wanted"])
+    host = read(module, wanted.data_dir)
     module.exit_json(
         changed=False,
-        clock=clock,
-        k3s_version=parse_k3s_version(ask(module, k3s, "--version")),
-        iptables=parse_iptables_version(ask(module, "iptables", "--version")),
-        free_bytes=free_bytes(Path(root + module.params["data_dir"])),
-        **read_files(
-            files, module.params["data_dir"], module.params["ports"], module.params["files"]
-        ),
+        problems=find_problems(host, wanted),
+        hints=find_hints(host, wanted),
+        owed=find_owed(host, wanted)._asdict(),
+        wrong_iptables=has_wrong_iptables(host),
+        **{name: as_result(getattr(host, name)) for name in host.__dataclass_fields__},
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .inventory_values import HostVariables
+from .variable_rules import node_name
 
 SERVERS = "k3s_server"
 AGENTS = "k3s_agent"
@@ -51,6 +52,11 @@ def _check_groups(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
         yield Problem("inventory", SERVERS, "has no host", remedy)
 
 
+def _unclear(host: HostVariables) -> set[str]:
+    """Names of the variables that cannot be judged (yet)."""
+    return {*host.broken, *host.later}
+
+
 def _server_option(host: HostVariables, option: str) -> Any:
     """Return an option of k3s from the dictionaries that the role merges for a server."""
     for name in ("k3s_config_host", "k3s_config_server", "k3s_config"):
@@ -63,8 +69,7 @@ def _server_option(host: HostVariables, option: str) -> Any:
 def _check_datastore(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     """Several servers share an external datastore, or embed etcd, which decides by majority."""
     servers = [host for host in hosts if SERVERS in host.groups]
-    unknown = [name for host in servers for name in (*host.broken, *host.later)]
-    if any(name.startswith("k3s_config") for name in unknown):
+    if any(name.startswith("k3s_config") for host in servers for name in _unclear(host)):
         return
     variable = "datastore-endpoint in k3s_config_server"
     endpoints = {str(_server_option(host, "datastore-endpoint") or "") for host in servers}
@@ -84,8 +89,7 @@ def _check_datastore(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 
 def _check_token_is_there(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     for host in hosts:
-        known = {*host.values, *host.broken, *host.later}
-        if is_node(host) and "k3s_token" not in known:
+        if is_node(host) and "k3s_token" not in {*host.values, *_unclear(host)}:
             yield Problem(
                 host.host,
                 "k3s_token",
@@ -115,7 +119,17 @@ def _check_one_token(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 
 
 def _check_one_address(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
-    yield from _check_same(hosts, "k3s_server_url", str, "one address of the API server")
+    variable = "k3s_server_url"
+    yield from _check_same(hosts, variable, str, "one address of the API server")
+    nodes = [host for host in hosts if is_node(host) and variable not in _unclear(host)]
+    without = [host.host for host in nodes if host.values.get(variable) is None]
+    if without and len(without) < len(nodes):
+        rule = (
+            f"there must be one way to reach the API server, but {', '.join(without)} would take "
+            "another one than the others, which the server's certificate need not cover"
+        )
+        remedy = "set it once in group_vars/k3s_cluster.yml"
+        yield Problem("inventory", variable, rule, remedy)
 
 
 def _check_same(
@@ -132,8 +146,12 @@ def _check_same(
 def _check_node_names(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     holders: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
-        if is_node(host) and "k3s_node_name" not in {*host.broken, *host.later}:
-            holders[str(host.values.get("k3s_node_name") or host.host)].append(host.host)
+        if is_node(host) and "k3s_node_name" not in _unclear(host):
+            name = str(host.values.get("k3s_node_name") or host.host)
+            holders[name].append(host.host)
+            if name == host.host and node_name(name):
+                rule = f"is the host's name in the inventory by default, and {node_name(name)}"
+                yield Problem(host.host, "k3s_node_name", rule)
     for name, names in holders.items():
         if len(names) > 1:
             rule = (

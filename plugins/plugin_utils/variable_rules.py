@@ -32,6 +32,7 @@ _OWNED_KEYS = {
     "server": "k3s_server_url",
     "token": "k3s_token",
     "token-file": "k3s_token",
+    "write-kubeconfig": "k3s_kubeconfig",
 }
 
 
@@ -79,14 +80,19 @@ def node_name(value: Any) -> str | None:
 
 def node_addresses(value: Any) -> str | None:
     """Check one address, or an IPv4 and an IPv6 address with a comma between, or none ("")."""
-    rule = "must be an IP address, or an IPv4 and an IPv6 address with a comma between"
+    rule = (
+        "must be an IP address, or an IPv4 and an IPv6 address with a comma between, in short form"
+    )
     if value == "":
         return None
     try:
-        versions = [ipaddress.ip_address(part).version for part in value.split(",")]
+        addresses = [ipaddress.ip_address(part) for part in value.split(",")]
     except (ValueError, AttributeError):
         return rule
-    return None if len(set(versions)) == len(versions) else rule
+    # In the one form that they are compared in: 2001:db8::1, not 2001:db8:0::1.
+    if len({address.version for address in addresses}) == len(addresses):
+        return None if ",".join(map(str, addresses)) == value else rule
+    return rule
 
 
 def token(value: Any) -> str | None:
@@ -115,7 +121,37 @@ def k3s_config(value: Any) -> str | None:
         return f"must not have the key {', '.join(owned)}, which is set through {instead}"
     if any(key.startswith("-") for key in value):
         return "must have k3s' flags as keys without the leading dashes"
+    if not isinstance(value.get("write-kubeconfig-mode", ""), str):
+        return (
+            "must have write-kubeconfig-mode in quotes, because YAML reads 0640 as the number 416"
+        )
     return None
+
+
+def registries(value: Any) -> str | None:
+    """Check a dictionary for k3s' registries.yaml, see its page below."""
+    # https://docs.k3s.io/installation/private-registry
+    if isinstance(value, dict) and set(value) <= {"mirrors", "configs"}:
+        return None
+    return (
+        "must be a dictionary with the keys mirrors and configs, as k3s' registries.yaml has them"
+    )
+
+
+def kubelet_config(value: Any) -> str | None:
+    """Check fields of a KubeletConfiguration."""
+    if isinstance(value, dict) and not {"apiVersion", "kind"} & set(value):
+        return None
+    return "must be a dictionary of KubeletConfiguration fields without apiVersion and kind"
+
+
+def no_proxy(value: Any) -> str | None:
+    """Check the list of what is not reached through the proxy."""
+    if isinstance(value, list) and all(
+        isinstance(entry, str) and re.fullmatch(r"[^\s,\"'\\]+", entry) for entry in value
+    ):
+        return None
+    return "must be a list of host names, domains, addresses or networks"
 
 
 VALUE_RULES: Mapping[str, Rule] = {
@@ -128,10 +164,19 @@ VALUE_RULES: Mapping[str, Rule] = {
     "k3s_config_agent": k3s_config,
     "k3s_config_host": k3s_config,
     "k3s_config_server": k3s_config,
+    "k3s_kubelet_config": kubelet_config,
+    "k3s_mirror_url": text(
+        r"(https?://[^\s@]+)?",
+        "an address that begins with https:// or http://, without a password",
+    ),
+    "k3s_no_proxy": no_proxy,
     "k3s_node_ip": node_addresses,
     "k3s_node_name": node_name,
     "k3s_ready_timeout": whole_number(1),
-    "k3s_release_url": text(r"https?://\S+", "an address that begins with https:// or http://"),
+    "k3s_proxy": text(
+        r"""(https?://[^\s"'\\]+)?""", "an address that begins with https:// or http://"
+    ),
+    "k3s_registries": registries,
     "k3s_server_url": text(r"https://[^/\s]+", "https://ADDRESS:PORT without a path"),
     "k3s_token": token,
     "k3s_version": text(

@@ -6,12 +6,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ON = ["cgroup_enable=memory", "cgroup_memory=1"]
 OFF = ["cgroup_disable=memory"]
 ADDED = b" cgroup_enable=memory cgroup_memory=1"
+
+
+def lay_out(files: Mapping[str, bytes], root: Path) -> None:
+    """Write files below *root*."""
+    for path, content in files.items():
+        target = root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
 
 
 @dataclass
@@ -32,10 +41,7 @@ class Image:
 
     def lay_out(self, root: Path) -> None:
         """Write the files below *root*."""
-        for path, content in self.files().items():
-            target = root / path.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+        lay_out(self.files(), root)
 
     def files(self, after: bool = False) -> dict[str, bytes]:
         """All files, as they are or as they are to be."""

@@ -26,7 +26,7 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.boot_formats import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.boot.images import IMAGES, OFF, ON, UNKNOWN
+from unit.boot.images import IMAGES, OFF, ON, UNKNOWN, lay_out
 
 WANTED = Wanted(ON, OFF)
 
@@ -56,10 +56,7 @@ def test_image(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_image_that_is_not_known(name: str, tmp_path: Path) -> None:
-    for path, content in UNKNOWN[name].items():
-        target = tmp_path / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+    lay_out(UNKNOWN[name], tmp_path)
     assert find_boot_file(BoardFiles(str(tmp_path))) is None
 
 

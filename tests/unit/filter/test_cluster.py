@@ -91,10 +91,24 @@ def test_tokens_that_differ(specs):
 
 def test_addresses_of_the_api_that_differ(specs):
     one, other = {"k3s_server_url": "https://x:6443"}, {"k3s_server_url": "https://y:6443"}
-    (sentence,) = find({"s": TOKEN}, {"a": TOKEN | one, "b": TOKEN | other}, specs)
+    (sentence,) = find({"s": TOKEN | one}, {"a": TOKEN | one, "b": TOKEN | other}, specs)
     assert "k3s_server_url: there must be one address of the API server" in sentence
-    assert "differs between a, b;" in sentence
-    assert find({"s": TOKEN}, {"a": TOKEN | one, "b": TOKEN | one}, specs) == []
+    assert "differs between s, a, b;" in sentence
+    assert find({"s": TOKEN | one}, {"a": TOKEN | one, "b": TOKEN | one}, specs) == []
+
+
+def test_address_of_the_api_that_some_do_not_have(specs):
+    (sentence,) = find({"s": TOKEN}, {"a": TOKEN | {"k3s_server_url": "https://x:6443"}}, specs)
+    assert sentence.startswith(
+        "inventory: k3s_server_url: there must be one way to reach the API server, but s would"
+    )
+
+
+@pytest.mark.parametrize("name", ["rk3588_node", "Rock", "rock-"])
+def test_name_in_the_inventory_that_is_no_node_name(specs, name):
+    (sentence,) = find({"s": TOKEN}, {name: TOKEN}, specs)
+    assert sentence.startswith(f"{name}: k3s_node_name: is the host's name in the inventory by")
+    assert find({"s": TOKEN}, {name: TOKEN | {"k3s_node_name": "rock"}}, specs) == []
 
 
 def test_node_name_of_another_host(specs):

@@ -29,7 +29,7 @@ k3s_server_url: "https://{{ hostvars[groups['k3s_server'][0]].k3s_node_ip }}:644
 k3s_node_ip: "{{ board_ip }}"
 board_ip: "{{ ansible_facts['default_ipv4']['address'] }}"
 k3s_kubeconfig: "{{ k3s_airgap_dir }}/kubeconfig"
-k3s_release_url: "http://{{ hostvars['s'].inventory_hostname }}/k3s"
+k3s_mirror_url: "http://{{ hostvars['s'].inventory_hostname }}/k3s"
 device_plugin_shares: "{{ 1 + 1 }}"
 """
 

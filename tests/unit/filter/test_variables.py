@@ -6,6 +6,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.rocknpu.edge.plugins.filter.inventory_problems import inventory_problems
 from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_rules import VALUE_RULES
+from unit.filter.conftest import make_hostvars
 
 SECRET = "sekrit token-5b"
 
@@ -44,9 +45,16 @@ def test_defaults_of_all_roles_are_sound(specs, problems_of):
         ("k3s_node_ip", ""),
         ("k3s_version", "v1.37.2+standin1"),
         ("k3s_version", "v1.37.0-rc1+k3s1"),
-        ("k3s_server_url", "https://[2001:db8::11]:6443"),
         ("k3s_checksum", "0" * 64),
         ("k3s_config_host", {"kubelet-arg": ["max-pods=20"]}),
+        ("k3s_config_server", {"write-kubeconfig-mode": "0640"}),
+        ("k3s_mirror_url", ""),
+        ("k3s_mirror_url", "http://mirror.lan/k3s/"),
+        ("k3s_no_proxy", [".lan", "192.0.2.0/24"]),
+        ("k3s_proxy", "http://user:pass%21@proxy.lan:3128"),
+        ("k3s_registries", {"mirrors": {"docker.io": {"endpoint": ["https://x"]}}, "configs": {}}),
+        ("k3s_kubelet_config", {"maxPods": 20}),
+        ("k3s_reboot", "yes"),
         ("npu_state", "absent"),
         ("npu_device_mode", "0660"),
     ],
@@ -100,10 +108,23 @@ def test_sound_values(problems_of, name, value):
         ("k3s_version", "v1.37.1", "must be the full name of a release, such as v1.37.1+k3s1"),
         ("k3s_version", 1.37, "must be the full name of a release, such as v1.37.1+k3s1, not 1.37"),
         ("k3s_version", None, "has no value"),
-        ("k3s_server_url", "http://192.0.2.11:6443", "must be https://ADDRESS:PORT without a path"),
-        ("k3s_server_url", "https://192.0.2.11/x", "must be https://ADDRESS:PORT without a path"),
         ("k3s_checksum", "abc", 'must be a SHA-256, 64 hexadecimal digits, not "abc"'),
-        ("k3s_release_url", "ftp://x", "must be an address that begins with https:// or http://"),
+        ("k3s_mirror_url", "ftp://x", "must be an address that begins with https:// or http://"),
+        ("k3s_mirror_url", "https://u:p@x/k3s", "must be an address that begins with https:// or"),
+        ("k3s_no_proxy", ["a,b"], "must be a list of host names, domains, addresses or networks"),
+        ("k3s_no_proxy", "a", "must be a list of host names"),
+        (
+            "k3s_kubelet_config",
+            {"kind": "x"},
+            "must be a dictionary of KubeletConfiguration fields",
+        ),
+        ("k3s_node_ip", "2001:db8:0::1", "must be an IP address, or an IPv4 and an IPv6 address"),
+        (
+            "k3s_config",
+            {"write-kubeconfig-mode": 0o640},
+            "must have write-kubeconfig-mode in quotes, because YAML reads 0640 as the number 416",
+        ),
+        ("k3s_reboot", "maybe", 'must be true or false, not "maybe"'),
         ("k3s_ready_timeout", 0, "must be a whole number of 1 or more, not 0"),
         ("k3s_config", "disable: traefik", "must be a dictionary"),
         (
@@ -111,6 +132,7 @@ def test_sound_values(problems_of, name, value):
             {"server": "x", "token": "y"},
             "must not have the key server, token, w",
         ),
+        ("k3s_config_server", {"write-kubeconfig": "x"}, "must not have the key write-kubeconfig,"),
         (
             "k3s_config_agent",
             {"--disable": "x"},
@@ -127,6 +149,15 @@ def test_broken_rules_name_host_variable_rule_and_place(problems_of, name, value
     assert sentence.endswith("; set it in host_vars/board-01.yml.")
 
 
+@pytest.mark.parametrize("url", ["http://192.0.2.11:6443", "https://192.0.2.11/x"])
+def test_address_of_the_api(specs, url):
+    both = {"k3s_token": "0123456789abcdef", "k3s_server_url": url}
+    (sentence,) = inventory_problems(make_hostvars({"s": both}, {"a": both}), ["s", "a"], specs)
+    assert sentence.startswith("s, a: k3s_server_url: must be https://ADDRESS:PORT without a path")
+    both = {**both, "k3s_server_url": "https://[2001:db8::11]:6443"}
+    assert inventory_problems(make_hostvars({"s": both}, {"a": both}), ["s", "a"], specs) == []
+
+
 @pytest.mark.parametrize(
     ("value", "rule"),
     [
@@ -138,12 +169,27 @@ def test_broken_rules_name_host_variable_rule_and_place(problems_of, name, value
         (["sekrit"], "must be text"),
     ],
 )
-def test_secrets_are_never_shown(problems_of, value, rule):
+def test_token_is_never_shown(problems_of, value, rule):
     sentences = problems_of(k3s_token=value)
     assert f"board-01: k3s_token: {rule}" in sentences[0]
     for sentence in sentences:
         assert "sekrit" not in sentence
         assert "20260101" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("k3s_proxy", f"socks5://u:{SECRET}@x"),
+        ("k3s_proxy", [SECRET]),
+        ("k3s_registries", {"auths": {"registry.lan": {"password": SECRET}}}),
+        ("k3s_registries", SECRET),
+        ("k3s_config_server", {"--datastore-endpoint": SECRET}),
+    ],
+)
+def test_other_secrets_are_never_shown(problems_of, name, value):
+    (sentence,) = problems_of(**{name: value})
+    assert "sekrit" not in sentence
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,11 @@ PLAY = """
   environment:
     PATH: "{{ board }}/fake:{{ lookup('ansible.builtin.env', 'PATH') }}"
     BOARD: "{{ board }}"
+  vars:
+    ansible_facts: "{{ facts | combine({'architecture': machine | default('x86_64')}) }}"
+  module_defaults:
+    rocknpu.edge.boot_arguments: {root: "{{ board }}/root"}
   tasks:
-    - name: Give the board its facts
-      ansible.builtin.set_fact:
-        architecture: "{{ machine | default('x86_64') }}"
-        service_mgr: "{{ init | default('systemd') }}"
-        cacheable: true
     - name: Run, and tell the message of a failure
       block:
         - name: Run
@@ -54,12 +53,31 @@ PLAY = """
       when: wanted is defined
 """
 
+# The facts of a board.
+FACTS = {"architecture": "x86_64", "service_mgr": "systemd"}
+
 PLACES = {
     "_k3s_bin_dir": "{{ board }}/bin",
     "_k3s_config_dir": "{{ board }}/etc",
     "_k3s_unit_dir": "{{ board }}/units",
     "_k3s_invocation": "{{ board }}/invocation",
     "_k3s_reach_tries": 1,
+}
+
+# What the module k3s_host_info returns of a board that lacks nothing, as far as the role looks.
+READING: dict[str, Any] = {
+    "problems": [],
+    "hints": [],
+    "owed": {"names": [], "present": [], "absent": [], "running": True},
+    "machine": "x86_64",
+    "k3s_version": None,
+    "wrong_iptables": False,
+    "addresses": [
+        {"interface": "end0", "address": "192.0.2.99", "network": "192.0.2.0/24"},
+        {"interface": "wlan0", "address": "198.51.100.9", "network": "198.51.100.0/24"},
+    ],
+    "image_archives": [],
+    "files": dict.fromkeys(("other_unit", "registries", "environment", "kubelet"), "absent"),
 }
 
 
@@ -139,6 +157,10 @@ class Edge:
             "k3s_version": VERSION,
             "k3s_token": TOKEN,
             "k3s_ready_timeout": 3,
+            "ansible_become": False,
+            "facts": FACTS,
+            # A part that reads the board itself replaces this.
+            "__k3s_host": READING,
             "k3s_kubeconfig": str(board / "control" / "kube.yaml"),
             **variables,
         }
@@ -147,9 +169,33 @@ class Edge:
         return board
 
     def run(
-        self, *parts: str, arguments: Sequence[str] = (), extra: Mapping[str, Any] | None = None
+        self,
+        *parts: str,
+        arguments: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Run parts of the role (task files) on all boards."""
+        variables = {**PLACES, "parts": parts or ("main",), **(extra or {})}
+        output = self.play(PLAY, variables, arguments)
+        messages = {
+            host: base64.b64decode(text).decode()
+            for host, text in re.findall(r'ok: \[(.+?)\] => {\s+"msg": "@(.*)@"', output)
+        }
+        return Outcome(output, messages)
+
+    def value(self, name: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A variable of the role, as each board sees it."""
+        outcome = self.run("validate", extra={"wanted": name, **(extra or {})})
+        found = re.findall(r'ok: \[(.+?)\] => {\s+"msg": "=(.*)="', outcome.output)
+        return {host: json.loads(base64.b64decode(text)) for host, text in found}
+
+    def play(
+        self,
+        play: str,
+        variables: Mapping[str, Any],
+        arguments: Sequence[str] = (),
+    ) -> str:
+        """Run a play with these extra variables; returns what it displayed."""
         inventory = {
             "boards": {"hosts": self.hosts},
             **{
@@ -159,16 +205,14 @@ class Edge:
             },
         }
         (self.path / "inventory.json").write_text(json.dumps(inventory), encoding="utf-8")
-        (self.path / "play.yml").write_text(PLAY, encoding="utf-8")
+        (self.path / "play.yml").write_text(play, encoding="utf-8")
         (self.path / "ansible.cfg").write_text("[defaults]\n", encoding="utf-8")
+        (self.path / "extra.json").write_text(json.dumps(variables), encoding="utf-8")
         program = shutil.which("ansible-playbook", path=str(Path(sys.executable).parent))
         command = [
             *as_root(),
             program or "ansible-playbook",
-            "-i",
-            str(self.path / "inventory.json"),
-            "-e",
-            json.dumps({**PLACES, "parts": parts or ("main",), **(extra or {})}),
+            *("-i", str(self.path / "inventory.json"), "-e", f"@{self.path / 'extra.json'}"),
             *arguments,
             str(self.path / "play.yml"),
         ]
@@ -186,17 +230,7 @@ class Edge:
             command, capture_output=True, text=True, check=False, cwd=self.path, env=environment
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        messages = {
-            host: base64.b64decode(text).decode()
-            for host, text in re.findall(r'ok: \[(.+?)\] => {\s+"msg": "@(.*)@"', done.stdout)
-        }
-        return Outcome(done.stdout + done.stderr, messages)
-
-    def value(self, name: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A variable of the role, as each board sees it."""
-        outcome = self.run("validate", extra={"wanted": name, **(extra or {})})
-        found = re.findall(r'ok: \[(.+?)\] => {\s+"msg": "=(.*)="', outcome.output)
-        return {host: json.loads(base64.b64decode(text)) for host, text in found}
+        return done.stdout + done.stderr
 
     @staticmethod
     def load(path: Path) -> Any:

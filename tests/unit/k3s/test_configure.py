@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unit.k3s.harness import TOKEN, Edge
+from unit.k3s.harness import READING, TOKEN, Edge
 
 MERGED = {
     "k3s_config": {"kubelet-arg": ["fail-cgroupv1=false"], "debug": False, "node-label": ["a=b"]},
@@ -96,3 +96,98 @@ def test_secrets_are_not_displayed(edge: Edge) -> None:
     assert "-agent-token-file: /etc/older" in outcome.output
     assert "hunter2" in (datastore / "etc" / "config.yaml").read_text()
     assert "hunter2" not in Path(adopted, "etc", "config.yaml").read_text()
+
+
+def mark(variable: str) -> str:
+    """The first line of a file that is there only if its variable asks for it."""
+    return HEAD.replace("k3s_config*", variable)
+
+
+OPTIONS: dict[str, object] = {
+    "k3s_registries": {
+        "mirrors": {"docker.io": {"endpoint": ["https://registry.lan:5000"]}},
+        "configs": {"registry.lan:5000": {"auth": {"username": "edge", "password": "hunter2"}}},
+    },
+    "k3s_proxy": "http://edge:hunter2@proxy.lan:3128",
+    "k3s_no_proxy": [".lan"],
+    "k3s_kubelet_config": {"maxPods": 20, "failCgroupV1": False},
+}
+
+
+def test_files_that_the_inventory_asks_for(edge: Edge) -> None:
+    """Exact bytes, modes, the unit's own name; nothing secret is displayed; and they go again."""
+    data = {"data-dir": "{{ board }}/data"}
+    server = edge.add("server", "k3s_server", **OPTIONS, k3s_config=data, k3s_node_ip="192.0.2.11")
+    own = {"k3s_config": data, "k3s_node_ip": "192.0.2.99", "ansible_host": "198.51.100.9"}
+    agent = edge.add("agent", "k3s_agent", **OPTIONS, **own)
+    present = {"registries": "ours", "environment": "ours", "kubelet": "ours"}
+    gone = edge.add("gone", "k3s_agent", **own, __k3s_host={**READING, "files": present})
+    # Of another installer, which the inventory says nothing of.
+    other = dict.fromkeys(present, "other")
+    kept = edge.add("kept", "k3s_agent", **own, __k3s_host={**READING, "files": other})
+    names = {
+        "registries": "etc/registries.yaml",
+        "environment": "units/k3s-agent.service.env",
+        "kubelet": "data/agent/etc/kubelet.conf.d/90-rocknpu-edge.conf",
+    }
+    for board in (gone, kept):
+        for name in names.values():
+            (board / name).parent.mkdir(parents=True, exist_ok=True)
+            (board / name).touch()
+
+    first = edge.run("configure", arguments=["--diff", "-vvv"])
+    assert first.messages == {}
+    assert "hunter2" not in first.output
+    assert "+maxPods: 20" in first.output
+    assert (agent / names["registries"]).read_text() == mark("k3s_registries") + (
+        "configs:\n"
+        "  registry.lan:5000:\n"
+        "    auth:\n"
+        "      password: hunter2\n"
+        "      username: edge\n"
+        "mirrors:\n"
+        "  docker.io:\n"
+        "    endpoint:\n"
+        "    - https://registry.lan:5000\n"
+    )
+    assert (agent / names["environment"]).read_text() == mark("k3s_proxy") + (
+        'HTTP_PROXY="http://edge:hunter2@proxy.lan:3128"\n'
+        'HTTPS_PROXY="http://edge:hunter2@proxy.lan:3128"\n'
+        # This host and the cluster's names and networks, its servers and agents, the network of
+        # the node's address, and what the inventory adds.
+        'NO_PROXY="localhost,127.0.0.0/8,::1,.svc,.cluster.local,10.42.0.0/16,10.43.0.0/16,'
+        '192.0.2.11,192.0.2.99,192.0.2.0/24,.lan"\n'
+    )
+    assert (agent / names["kubelet"]).read_text() == mark("k3s_kubelet_config") + (
+        "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+        "failCgroupV1: false\n"
+        "kind: KubeletConfiguration\n"
+        "maxPods: 20\n"
+    )
+    for name, mode in {"registries": 0o600, "environment": 0o600, "kubelet": 0o644}.items():
+        assert (agent / names[name]).stat().st_mode & 0o7777 == mode
+    environment = (server / "units" / "k3s.service.env").read_text()
+    # The server has no agent's unit, and any of its addresses may be the node's.
+    assert "192.0.2.0/24" not in environment
+    assert not (server / names["environment"]).exists()
+    unit = (agent / "units" / "k3s-agent.service").read_text()
+    assert f"\nEnvironmentFile=-{agent / names['environment']}\n" in unit
+    for name in names.values():
+        assert not (gone / name).exists()
+        assert (kept / name).exists()
+
+    assert edge.run("configure", arguments=["--limit", "agent"]).changed("agent") == 0
+
+
+def test_bundled_iptables(edge: Edge) -> None:
+    """Where the installed one is wrong, unless the inventory says something else."""
+    wrong = {**READING, "wrong_iptables": True}
+    edge.add("wrong", "k3s_server", __k3s_host=wrong)
+    edge.add("chosen", "k3s_agent", __k3s_host=wrong, k3s_config={"prefer-bundled-bin": False})
+    edge.add("right", "k3s_agent")
+    config = edge.value("_k3s_config")
+    assert {board: keys.get("prefer-bundled-bin") for board, keys in config.items()} == {
+        "wrong": True,
+        "chosen": False,
+        "right": None,
+    }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.k3s.harness import VERSION, Edge, fake_k3s, make_release
+from unit.k3s.harness import READING, VERSION, Edge, fake_k3s, make_release
 
 NEWER = "v1.37.2+standin2"
 
@@ -29,19 +29,30 @@ def installed(board: Path) -> dict[str, str]:
 
 def test_from_files(edge: Edge, tmp_path: Path) -> None:
     release = make_release(tmp_path / "release")
-    board = edge.add("board", "k3s_agent", **data_dir(), k3s_airgap_dir=str(release))
+    # What another release left, and what is not this role's.
+    old, app = "k3s-airgap-images-amd64.tar.zst", "app.tar"
+    board = edge.add(
+        "board",
+        "k3s_agent",
+        **data_dir(),
+        k3s_airgap_dir=str(release),
+        __k3s_host={**READING, "image_archives": [app, old]},
+    )
 
-    assert edge.run("inspect", "install", arguments=["--check", "--diff"]).messages == {}
+    assert edge.run("install", arguments=["--check", "--diff"]).messages == {}
     assert installed(board) == {}
     assert not (board / "data").exists()
 
-    assert edge.run("inspect", "install").messages == {}
+    images = board / "data" / "agent" / "images"
+    images.mkdir(parents=True)
+    for name in (old, app):
+        (images / name).touch()
+    assert edge.run("install").messages == {}
     assert installed(board) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert (board / "bin" / f"k3s-{VERSION}").stat().st_mode & 0o7777 == 0o755
-    images = board / "data" / "agent" / "images"
-    assert [path.name for path in images.iterdir()] == ["k3s-airgap-images-amd64.tar.gz"]
+    assert {path.name for path in images.iterdir()} == {"k3s-airgap-images-amd64.tar.gz", app}
 
-    assert edge.run("inspect", "install").changed("board") == 0
+    assert edge.run("install").changed("board") == 0
 
 
 def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
@@ -59,10 +70,10 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
         name: edge.add(name, "k3s_agent", **data_dir(), k3s_airgap_dir=str(tmp_path / name))
         for name in ("corrupt", "stale", "foreign", "unlisted", "images", "empty")
     }
-    edge.hosts["foreign"]["machine"] = "aarch64"
+    edge.hosts["foreign"].update(machine="aarch64", __k3s_host={**READING, "machine": "aarch64"})
     (boards["foreign"] / "bin" / "k3s").write_text("of another installer", encoding="utf-8")
 
-    messages = edge.run("inspect", "admit", "install").messages
+    messages = edge.run("admit", "install").messages
     assert "corrupt/k3s on the control node has SHA-256" in messages["corrupt"]
     assert 'but "k3s version v1.36.0+k3s1 (0123abcd)' in messages["stale"]
     # The file of the other architecture was taken, and does not run here.
@@ -86,7 +97,7 @@ def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
         (board / "bin" / f"k3s-{VERSION}").chmod(0o755)
         (board / "bin" / "k3s").symlink_to(f"k3s-{VERSION}")
     edge.hosts["upgraded"].update(k3s_version=NEWER, k3s_airgap_dir=str(newer))
-    assert edge.run("inspect", "install").messages == {}
+    assert edge.run("install").messages == {}
     assert installed(upgraded) == {
         "k3s": f"k3s-{NEWER}",
         f"k3s-{NEWER}": fake_k3s(NEWER),
@@ -111,12 +122,12 @@ def address(tmp_path: Path) -> Iterator[str]:
 def test_from_release_address(edge: Edge, address: str) -> None:
     versions = {"right": VERSION, "wrong": NEWER, "missing": "v1.38.0+k3s1", "given": VERSION}
     boards = {
-        name: edge.add(name, "k3s_agent", k3s_version=version, k3s_release_url=address)
+        name: edge.add(name, "k3s_agent", k3s_version=version, k3s_mirror_url=address)
         for name, version in versions.items()
     }
     edge.hosts["given"]["k3s_checksum"] = "0" * 64
 
-    messages = edge.run("inspect", "install", extra={"_k3s_download_tries": 1}).messages
+    messages = edge.run("install", extra={"_k3s_download_tries": 1}).messages
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert "checksum" in messages["wrong"]
     assert f"{address}v1.38.0%2Bk3s1 " in messages["missing"]
@@ -126,5 +137,5 @@ def test_from_release_address(edge: Edge, address: str) -> None:
         assert installed(boards[name]) == {}
 
     # The second time nothing is asked of the address.
-    edge.hosts["right"]["k3s_release_url"] = "http://127.0.0.1:9/"
-    assert edge.run("inspect", "install", arguments=["--limit", "right"]).changed("right") == 0
+    edge.hosts["right"]["k3s_mirror_url"] = "http://127.0.0.1:9/"
+    assert edge.run("install", arguments=["--limit", "right"]).changed("right") == 0

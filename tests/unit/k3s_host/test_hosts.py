@@ -19,9 +19,13 @@ import yaml
 from ansible_collections.rocknpu.edge.plugins.module_utils.board_files import BoardFiles
 from ansible_collections.rocknpu.edge.plugins.module_utils.host_storage import find_mount
 from ansible_collections.rocknpu.edge.plugins.module_utils.k3s_host import (
+    Address,
+    Clock,
+    Iptables,
+    parse_addresses,
     parse_iptables_version,
     parse_k3s_version,
-    read_files,
+    read_host,
 )
 from ansible_collections.rocknpu.edge.plugins.modules import k3s_host_info
 from unit.board.golden import lay_out
@@ -37,8 +41,12 @@ RETURNED = yaml.safe_load(k3s_host_info.RETURN)
 def test_host(name: str, tmp_path: Path) -> None:
     golden = lay_out(name, tmp_path, HOSTS)
     assert golden.expect
-    read = read_files(BoardFiles(str(tmp_path)), DATA, PORTS, OWNED)
-    assert {key: read[key] for key in golden.expect} == golden.expect
+    asked = {"machine": "aarch64", "k3s_version": None, "iptables": None, "clock": Clock(0.0, None)}
+    read = read_host(
+        BoardFiles(str(tmp_path)), DATA, PORTS, OWNED, **asked, addresses=[], free_bytes=0
+    )
+    seen = {name: k3s_host_info.as_result(getattr(read, name)) for name in golden.expect}
+    assert seen == golden.expect
 
 
 def test_a_mount_holds_what_is_below_it(tmp_path: Path) -> None:
@@ -70,15 +78,35 @@ def test_k3s_version(text: str, expected: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("iptables v1.8.4 (legacy)\n", {"version": "1.8.4", "mode": "legacy"}),
-        ("iptables v1.8.11 (nf_tables)\n", {"version": "1.8.11", "mode": "nf_tables"}),
+        ("iptables v1.8.4 (legacy)\n", Iptables("1.8.4", "legacy")),
+        ("iptables v1.8.11 (nf_tables)\n", Iptables("1.8.11", "nf_tables")),
         # Before 1.8 there was one mode, and nothing said so.
-        ("iptables v1.6.1\n", {"version": "1.6.1", "mode": "legacy"}),
+        ("iptables v1.6.1\n", Iptables("1.6.1", "legacy")),
         ("", None),
     ],
 )
-def test_iptables_version(text: str, expected: dict[str, str] | None) -> None:
+def test_iptables_version(text: str, expected: Iptables | None) -> None:
     assert parse_iptables_version(text) == expected
+
+
+def test_addresses() -> None:
+    links = [
+        {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8, "scope": "host"}]},
+        {
+            "ifname": "end0",
+            "addr_info": [
+                {"local": "192.0.2.99", "prefixlen": 24, "scope": "global"},
+                {"local": "2001:db8::99", "prefixlen": 64, "scope": "global"},
+                {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+            ],
+        },
+        {"ifname": "wlan0"},
+    ]
+    assert parse_addresses(json.dumps(links)) == [
+        Address("end0", "192.0.2.99", "192.0.2.0/24"),
+        Address("end0", "2001:db8::99", "2001:db8::/64"),
+    ]
+    assert parse_addresses("") == parse_addresses('Object "-json" is unknown') == []
 
 
 def run(root: Path, programs: dict[str, str], **arguments: Any) -> dict[str, Any]:
@@ -88,7 +116,8 @@ def run(root: Path, programs: dict[str, str], **arguments: Any) -> dict[str, Any
     for name, text in programs.items():
         (directory / name).write_text(text)
         (directory / name).chmod(0o755)
-    given = {"root": str(root), **arguments}
+    wanted = {"version": "v1.37.1+k3s1", "role": "agent", "architectures": ["x86_64", "aarch64"]}
+    given = {"root": str(root), "wanted": wanted, **arguments}
     done = subprocess.run(
         [
             *(sys.executable, "-m", k3s_host_info.__name__),
@@ -129,6 +158,10 @@ def test_module_returns_what_it_documents(tmp_path: Path) -> None:
     assert returned["iptables"] == {"version": "1.8.4", "mode": "nf_tables"}
     assert returned["clock"]["synchronized"] is True
     assert 5000 <= returned["clock"]["ahead"] < 6000
+    assert [word for word in returned["problems"] if " ahead of " in word]
+    assert [word for word in returned["hints"] if "/dev/zram0" in word]
+    assert returned["wrong_iptables"] is True
+    assert returned["owed"]["names"] == []
     assert returned["free_bytes"] > 0
     assert returned["changed"] is False
 
