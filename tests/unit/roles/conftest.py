@@ -61,6 +61,7 @@ class Runner:
         role: str,
         *task_files: str,
         hosts: dict[str, dict[str, object]] | None = None,
+        groups: dict[str, list[str]] | None = None,
         play: dict[str, object] | None = None,
         extra: dict[str, object] | None = None,
         then: list[dict[str, object]] | None = None,
@@ -68,9 +69,9 @@ class Runner:
     ) -> Result:
         """Run ``task_files`` of ``role``.
 
-        hosts: names with their variables in the inventory. play: keywords of the play. extra:
-        variables that win over the role's own, such as registers and places. then: tasks after
-        those of the role.
+        hosts: names with their variables in the inventory. groups: names with the hosts in them.
+        play: keywords of the play. extra: variables that win over the role's own, such as registers
+        and places. then: tasks after those of the role.
         """
         local = {
             "ansible_become": False,
@@ -83,7 +84,8 @@ class Runner:
                     name: {**local, **variables}
                     for name, variables in (hosts or {"board": {}}).items()
                 }
-            }
+            },
+            **{name: {"hosts": dict.fromkeys(members)} for name, members in (groups or {}).items()},
         }
         tasks: list[dict[str, object]] = [
             {
