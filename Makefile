@@ -59,7 +59,7 @@ sanity: setup        ## ansible-test sanity on a copy at the path that it demand
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
 
 molecule: setup      ## the scenarios on virtual boards, with the collection installed from its archive
-	$(RUN) tests/molecule.sh "$(ROCKNPU_CACHE)"
+	$(RUN) tests/molecule.sh
 
 bench: setup         ## the figures of the plugin against their bars, one JSON line each
 	@$(RUN) python3 tests/bench/run.py

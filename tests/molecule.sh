@@ -1,12 +1,10 @@
 #!/bin/sh
 # Run the molecule scenarios with the collection as a user has it: built, and installed from its archive.
-#   tests/molecule.sh CACHE_DIRECTORY [molecule's arguments, "test --all" by default]
+#   tests/molecule.sh [molecule's arguments, "test --all" by default]
 set -eu
 cd "$(dirname "$0")/.."
-cache=$1
-shift
 [ $# -gt 0 ] || set -- test --all
-installed=$cache/installed
+installed=$PWD/.build/installed
 rm -rf "$installed"
 mkdir -p "$installed"
 ansible-galaxy collection build --force --output-path "$installed" >/dev/null

@@ -100,7 +100,10 @@ def source_digest(version: str) -> str:
 def _digest(text: str, files: Sequence[Path]) -> str:
     digest = hashlib.sha256(f"{text}\n".encode())
     for file in sorted(files):
-        digest.update(f"{os.path.relpath(file, SOURCES)}\0".encode())
+        # Where the checkout lies says nothing of what comes out.
+        inside = file.is_relative_to(SOURCES)
+        name = str(file.relative_to(SOURCES)) if inside else file.name
+        digest.update(f"{name}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
