@@ -53,7 +53,7 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) antsibull-changelog lint
 
 unit: setup          ## tests that need neither root nor containers
-	$(RUN) python3 -m pytest
+	$(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
