@@ -5,7 +5,7 @@ export ROCKNPU_CACHE ?= $(HOME)/.cache/rocknpu
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help site pods kubeconfig clean test lint unit sanity molecule bench collection setup
+.PHONY: help site pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
@@ -38,7 +38,7 @@ kubeconfig: setup    ## print the path of the cluster's kubeconfig
 clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
 	@$(EDGE) clean
 
-test: lint sanity molecule unit ## every check; the README says how long it takes
+test: lint sanity molecule unit pythons ## every check; the README says how long it takes
 
 lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) ruff check .
@@ -54,6 +54,9 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 
 unit: setup          ## tests that need neither root nor containers
 	$(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
+
+pythons: setup       ## the plugin's tests on every other Python, 3.8 to 3.14, that this machine has
+	$(RUN) python3 tests/unit/plugin/run_on_pythons.py
 
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"

@@ -200,14 +200,18 @@ class DevicePluginService:
                 else grpc.StatusCode.UNAVAILABLE
             )
             context.abort(code, str(error))
-        self._metrics.allocations.inc(len(responses))
+        self._metrics.allocation_seconds.observe(time.perf_counter() - started)
+        # Once the answer is on its way: the kubelet does not wait for a log.
+        context.add_callback(lambda: self._tell_allocations(requests))
+        return api.AllocateResponse(container_responses=responses)
+
+    def _tell_allocations(self, requests: list[list[str]]) -> None:
+        self._metrics.allocations.inc(len(requests))
         for shares in requests:
             log.info("shares were allocated", share=",".join(sorted(shares)))
         missing = self._allocator.missing_paths()
         if missing:
             log.warning("a container goes without paths that are missing", paths=",".join(missing))
-        self._metrics.allocation_seconds.observe(time.perf_counter() - started)
-        return api.AllocateResponse(container_responses=responses)
 
 
 def _to_message(snapshot: Snapshot) -> api.ListAndWatchResponse:

@@ -47,6 +47,13 @@ def own_logging() -> Iterator[None]:
     logging.getLogger("rknpu_plugin").handlers.clear()
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin looks ten times as often: what must not happen gets its chances soon."""
+    for name in ("health.LOOK_SECONDS", "health.RECHECK_SECONDS", "supervisor.LOOK_SECONDS"):
+        monkeypatch.setattr(f"rknpu_plugin.{name}", 0.1)
+
+
 class RunningPlugin:
     """A plugin in a thread of this process; its keys can be changed and reloaded."""
 

@@ -1,87 +1,115 @@
 #!/usr/bin/env python3
-"""Run the plugin's tests on every Python from 3.8 to 3.14 that this machine has.
+"""Run the plugin's tests on every other Python from 3.8 to 3.14 that this machine has.
 
 Each gets a virtual environment below $ROCKNPU_CACHE with the newest libraries that PyPI has for it;
-Python 3.11 is tested with the versions that Debian 12 packages, too. Arguments go to pytest.
+Python 3.11 is tested with the versions that Debian 12 packages, too. The Python that runs this is
+left to `make unit`. Without arguments for pytest, tests that are marked as slow are left out: they
+are slow because they wait and repeat, not because of the language.
 
 Usage: run_on_pythons.py [PYTEST ARGUMENT ...]
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
 CACHE = Path(os.environ.get("ROCKNPU_CACHE", Path.home() / ".cache" / "rocknpu")) / "plugin-pythons"
 VERSIONS = [f"3.{minor}" for minor in range(8, 15)]
-REQUIREMENTS = ROOT / "files" / "rknpu_plugin" / "requirements.txt"
-NEWEST = ["-r", str(REQUIREMENTS)]
+THIS_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+REQUIREMENTS = (ROOT / "files" / "rknpu_plugin" / "requirements.txt").read_text().splitlines()
+NEWEST = [line for line in REQUIREMENTS if not line.startswith("#")]
 # Debian's protobuf 3.21.12 is 4.21.12 in the numbers of its Python library.
 DEBIAN_12 = ["grpcio==1.51.1", "protobuf==4.21.12", "PyYAML==6.0", "prometheus-client==0.16.0"]
+QUICK = ["-m", "not slow"]
 
 
-def find_pythons() -> dict[str, str]:
-    """An interpreter for each version, from PATH or from pyenv."""
-    found = {}
-    for version in VERSIONS:
-        pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-        path = next((str(path) for path in pyenv if works(str(path))), None) or shutil.which(
-            f"python{version}"
-        )
-        if path is not None and works(path):
-            found[version] = path
-    return found
+class Run(NamedTuple):
+    """Tests to be run: an interpreter, and the libraries that it gets."""
+
+    name: str
+    python: str
+    requirements: list[str]
+
+
+def find_python(version: str) -> str | None:
+    """An interpreter of this version, from pyenv or from PATH."""
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    candidates = [*map(str, pyenv), shutil.which(f"python{version}")]
+    return next((path for path in candidates if path is not None and works(path)), None)
 
 
 def works(python: str) -> bool:
     return subprocess.run([python, "-m", "venv", "--help"], capture_output=True).returncode == 0
 
 
-def make_environment(python: str, name: str, requirements: list[str]) -> str | None:
+def find_runs() -> list[Run]:
+    runs = []
+    for version in VERSIONS:
+        python = find_python(version)
+        if python is not None and version != THIS_VERSION:
+            runs.append(Run(f"{version}-newest", python, NEWEST))
+        if python is not None and version == "3.11":
+            runs.append(Run(f"{version}-debian-12", python, DEBIAN_12))
+    return runs
+
+
+def make_environment(run: Run) -> str:
     """The interpreter of a virtual environment with the libraries and the tests' own."""
-    environment = CACHE / name
+    environment = CACHE / run.name
     inside = environment / "bin" / "python"
     marker = environment / "requirements"
-    if not marker.exists() or marker.read_text() != repr(requirements):
-        shutil.rmtree(environment, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(environment)], check=True)
-        install = [str(inside), "-m", "pip", "install", "-q", "--only-binary=:all:"]
-        done = subprocess.run([*install, *requirements, "pytest", "hypothesis"])
-        if done.returncode:
-            return None
-        marker.write_text(repr(requirements))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{run.name}.lock").open("w") as lock:
+        # Other checkouts use the same environments.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not marker.exists() or marker.read_text() != repr(run.requirements):
+            shutil.rmtree(environment, ignore_errors=True)
+            check([run.python, "-m", "venv", str(environment)])
+            install = [str(inside), "-m", "pip", "install", "-q", "--only-binary=:all:"]
+            check([*install, *run.requirements, "pytest", "hypothesis"])
+            marker.write_text(repr(run.requirements))
     return str(inside)
 
 
+def check(command: list[str]) -> str:
+    """What the command prints; raises with that if it fails."""
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stdout}")
+    return done.stdout
+
+
+def test(run: Run) -> bool:
+    """Run the tests and print one line, and what pytest said if they fail."""
+    started = time.monotonic()
+    try:
+        inside = make_environment(run)
+        arguments = sys.argv[1:] or QUICK
+        pytest = [inside, "-m", "pytest", "-p", "no:cacheprovider", "tests/unit/plugin"]
+        lines = check([*pytest, *arguments]).rstrip().splitlines()
+    except RuntimeError as error:
+        print(f"Python {run.name}: failed\n{error}", flush=True)
+        return False
+    seconds = time.monotonic() - started
+    print(f"Python {run.name}: {lines[-1].strip('= ')} ({seconds:.0f} s)", flush=True)
+    return True
+
+
 def main() -> int:
-    arguments = sys.argv[1:]
-    pythons = find_pythons()
-    runs = [(version, python, "newest", NEWEST) for version, python in pythons.items()]
-    if "3.11" in pythons:
-        runs.append(("3.11", pythons["3.11"], "debian-12", DEBIAN_12))
-    results = {}
-    for version, python, label, requirements in runs:
-        name = f"{version}-{label}"
-        print(f"== Python {version}, {label} libraries", flush=True)
-        inside = make_environment(python, name, requirements)
-        if inside is None:
-            results[name] = "the libraries cannot be installed"
-            continue
-        versions = [inside, "-m", "rknpu_plugin", "version"]
-        subprocess.run(versions, cwd=REQUIREMENTS.parent, check=False)
-        pytest = [inside, "-m", "pytest", "-p", "no:cacheprovider", "tests/unit/plugin", *arguments]
-        code = subprocess.run(pytest, cwd=ROOT, check=False).returncode
-        results[name] = "passed" if code == 0 else f"failed ({code})"
-    for name, result in results.items():
-        print(f"{name:<16} {result}")
-    missing = [version for version in VERSIONS if version not in pythons]
-    if missing:
-        print(f"not on this machine: {', '.join(missing)}")
-    return 0 if results and all(result == "passed" for result in results.values()) else 1
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        passed = list(pool.map(test, find_runs()))
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

@@ -17,5 +17,7 @@ from unit.plugin.board_tree import is_node  # noqa: E402
 
 if __name__ == "__main__":
     handover.START_SECONDS = float(os.environ.get("TEST_START_SECONDS", handover.START_SECONDS))
+    # Time for a kubelet to change its mind, which the tests' kubelet never takes.
+    handover.DRAIN_SECONDS = 0.2
     plugin.Plugin = functools.partial(plugin.Plugin, char_device=is_node)  # type: ignore[misc]
     sys.exit(main())

@@ -53,6 +53,15 @@ def test_defaults(load):
     assert plain(load("").config) == DEFAULTS
 
 
+def test_kubelets_directory_is_a_constant():
+    """Whatever --root-dir or k3s' --data-dir say.
+
+    https://github.com/kubernetes/kubernetes/issues/68567
+    https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/96
+    """
+    assert load_config({}, {}).config.kubelet_dir == "/var/lib/kubelet/device-plugins"
+
+
 def test_missing_default_file_means_defaults(monkeypatch, tmp_path):
     monkeypatch.setattr("rknpu_plugin.config_sources.DEFAULT_FILE", str(tmp_path / "none.yaml"))
     assert plain(load_config({}, {}).config) == DEFAULTS

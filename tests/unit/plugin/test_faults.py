@@ -15,8 +15,11 @@ from rknpu_plugin.self_check import call_endpoint
 from unit.plugin.plugin_process import PluginProcess
 from unit.plugin.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 
 def test_hundred_kubelet_restarts_leak_nothing(work, board, kubelet):
+    """Else a memory limit ends it: https://github.com/squat/generic-device-plugin/issues/17"""
     kubelet.start()
     with PluginProcess(work) as plugin:
         for number in range(1, 11):

@@ -145,6 +145,7 @@ def test_kubelet_never_sees_a_gap(work, board, kubelet, releases, new_process):
         assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
 
 
+@pytest.mark.slow
 def test_kubelet_that_knows_plugins_by_resource_alone(work, board, releases, new_process):
     """It disconnects the new one with the old one; that one is back within a moment.
 
@@ -170,6 +171,7 @@ def test_kubelet_that_knows_plugins_by_resource_alone(work, board, releases, new
             end(pid)
 
 
+@pytest.mark.slow
 def test_new_process_holds_the_lock_and_hands_over_in_turn(
     work, board, kubelet, releases, new_process
 ):
@@ -192,6 +194,7 @@ def test_new_process_holds_the_lock_and_hands_over_in_turn(
         end(last)
 
 
+@pytest.mark.slow
 def test_service_manager_and_listener_follow(work, board, kubelet, releases, new_process):
     runtime = work / "run"
     runtime.mkdir()
@@ -222,6 +225,7 @@ def test_service_manager_and_listener_follow(work, board, kubelet, releases, new
             receive_until(receive, "STOPPING=1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "reason"),
     [
@@ -249,6 +253,7 @@ def test_broken_release_changes_nothing(work, board, kubelet, releases, start, r
         end(int(plugin.log.rpartition("handed over process=")[2].split()[0]))
 
 
+@pytest.mark.slow
 def test_release_that_never_gets_ready_is_ended(work, board, kubelet, releases):
     releases.add("slow", "import time; time.sleep(1000)")
     kubelet.start()
@@ -263,6 +268,7 @@ def test_release_that_never_gets_ready_is_ended(work, board, kubelet, releases):
         assert kubelet.allocatable == 2
 
 
+@pytest.mark.slow
 def test_kubelet_that_refuses_the_new_process_is_quoted(work, board, kubelet, releases):
     kubelet.start()
     with PluginProcess(work, {"TEST_START_SECONDS": "3"}, releases.current) as plugin:
@@ -294,6 +300,7 @@ def test_failed_handover_is_counted_and_shown(work, board, kubelet, run_plugin, 
     assert kubelet.allocatable == 2
 
 
+@pytest.mark.slow
 def test_stop_during_a_handover_stops_both(work, board, kubelet, releases):
     releases.add("slow", "import time; time.sleep(1000)")
     kubelet.start()
@@ -310,6 +317,7 @@ def test_stop_during_a_handover_stops_both(work, board, kubelet, releases):
     assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
 
 
+@pytest.mark.slow
 def test_new_process_goes_on_when_the_old_one_is_killed(work, board, kubelet, releases):
     releases.add("slow", "import time; time.sleep(1)")
     kubelet.start()
@@ -329,6 +337,7 @@ def test_new_process_goes_on_when_the_old_one_is_killed(work, board, kubelet, re
     assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
 
 
+@pytest.mark.slow
 def test_handover_without_a_kubelet(work, board, kubelet, releases, new_process):
     with PluginProcess(work, package=releases.current) as plugin:
         plugin.wait_log("waiting for the kubelet")
@@ -339,6 +348,7 @@ def test_handover_without_a_kubelet(work, board, kubelet, releases, new_process)
         end(pid)
 
 
+@pytest.mark.slow
 def test_kubelet_restart_during_a_handover(work, board, kubelet, releases, new_process):
     releases.add("slow", "import time; time.sleep(1)")
     kubelet.start()
@@ -354,6 +364,7 @@ def test_kubelet_restart_during_a_handover(work, board, kubelet, releases, new_p
         end(pid)
 
 
+@pytest.mark.slow
 def test_modules_are_imported_from_the_release_that_was_started(work, board, kubelet, releases):
     """Those that are needed later too, when the link leads elsewhere."""
     kubelet.start()

@@ -52,12 +52,12 @@ def test_no_topology_is_claimed(kubelet, run_plugin, work):
         stream.cancel()
 
 
-def test_nothing_is_sent_without_a_change(kubelet, run_plugin):
+def test_nothing_is_sent_without_a_change(kubelet, run_plugin, hasty):
     """Each message makes the kubelet write its checkpoint to the board's card."""
     kubelet.start()
     run_plugin()
     client = kubelet.wait_client()
-    time.sleep(3)
+    time.sleep(0.6)
     assert len(client.listings) == 1
 
 
@@ -108,12 +108,12 @@ def test_calls_are_answered_however_many_lists_are_opened(channel):
         stream.cancel()
 
 
-def test_stream_stays_open(kubelet, run_plugin):
+def test_stream_stays_open(kubelet, run_plugin, hasty):
     """A list that ends is an outage: https://github.com/ROCm/k8s-device-plugin/issues/186"""
     kubelet.start()
     run_plugin()
     client = kubelet.wait_client()
-    time.sleep(2)
+    time.sleep(0.6)
     assert client.ended is None
     assert len(kubelet.clients) == 1
 

@@ -11,6 +11,7 @@ import time
 import pytest
 from rknpu_plugin.log import last_error, log, set_up_logging
 from unit.plugin.plugin_process import PluginProcess
+from unit.plugin.waiting import wait_for
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def test_journal_gets_priorities_instead_of_times(monkeypatch, tmp_path):
         assert stream.read().splitlines() == ["<6>fine", "<3>bad"]
 
 
+@pytest.mark.slow
 def test_effective_configuration_is_logged_once(work, board, kubelet):
     kubelet.start()
     with PluginProcess(work, log_format="json", shares=3, mounts="/usr/lib") as plugin:
@@ -106,14 +108,15 @@ def test_every_event_carries_the_resource_and_allocations_their_share(work, boar
     ]
 
 
-def test_nothing_is_logged_while_nothing_happens(work, board, kubelet):
+def test_nothing_is_logged_while_nothing_happens(board, run_plugin, stream, hasty):
+    set_up_logging("text", "debug", stream=stream)
     board.unbind()
-    with PluginProcess(work) as plugin:
-        plugin.wait_log("waiting for the kubelet")
-        time.sleep(1)
-        quiet = plugin.log
-        time.sleep(3)
-        assert plugin.log == quiet
+    run_plugin()
+    wait_for(lambda: "waiting for the kubelet" in stream.getvalue())
+    time.sleep(0.3)
+    quiet = stream.getvalue()
+    time.sleep(0.6)
+    assert stream.getvalue() == quiet
 
 
 def test_reason_and_remedy_of_an_unusable_npu_are_logged(work, board):

@@ -64,6 +64,7 @@ def web(run_plugin, kubelet):
 
 
 def test_shares_by_state(web, kubelet, board, work):
+    """One series for each share and its holder: https://github.com/NVIDIA/dcgm-exporter/issues/151"""
     kubelet.start()
     with PodResourcesStub(work / "kubelet") as pods:
         pods.hold("npu0-share-2", pod="inference", namespace="vision", container="rknn")

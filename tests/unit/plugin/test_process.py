@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ def test_stops_on_a_signal_and_leaves_nothing(work, board, kubelet, number):
     assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
 
 
+@pytest.mark.slow
 def test_stops_while_it_waits_for_a_kubelet(work, board):
     with PluginProcess(work) as plugin:
         plugin.wait_log("waiting for the kubelet")
@@ -37,17 +38,19 @@ def test_stops_while_it_waits_for_a_kubelet(work, board):
     assert list((work / "kubelet").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_stops_while_the_kubelet_does_not_answer(work, board, kubelet):
-    kubelet.before_answer = lambda: time.sleep(8)
+    answer = threading.Event()
+    kubelet.before_answer = lambda: answer.wait(60)
     kubelet.start()
     with PluginProcess(work) as plugin:
         kubelet.wait(lambda: kubelet.clients)
-        started = time.monotonic()
         plugin.signal(signal.SIGTERM)
         assert plugin.wait() == 0
-        assert time.monotonic() - started < 6
+    answer.set()
 
 
+@pytest.mark.slow
 def test_killed_plugin_is_replaced_by_the_next(work, board, kubelet):
     kubelet.start()
     with PluginProcess(work) as plugin:
@@ -79,6 +82,7 @@ def test_reload_on_sighup(work, board, kubelet):
         assert len(kubelet.clients) == 1
 
 
+@pytest.mark.slow
 def test_second_instance_ends_with_3_and_says_who_is_there(work, board, kubelet):
     kubelet.start()
     with PluginProcess(work) as first:
@@ -258,7 +262,11 @@ def test_probe_and_config_need_no_libraries(run_without_libraries, command):
     ["ImportError('not here')", "TypeError('Descriptors cannot be created directly.')"],
 )
 def test_unusable_libraries_are_told_in_one_line(run_without_libraries, failure):
-    """https://github.com/grpc/grpc/issues/32045"""
+    """Generated code and libraries out of step.
+
+    https://github.com/grpc/grpc/issues/32045
+    https://github.com/grpc/grpc/issues/39912
+    """
     done = run_without_libraries("serve", failure)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

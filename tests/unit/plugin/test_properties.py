@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from rknpu_plugin.shares import (
     share_id,
     share_index,
 )
+
+pytestmark = pytest.mark.slow
 
 # Busy machines are slow, and a failure should be the same for everyone.
 settings.register_profile("plugin", deadline=None, derandomize=True)
