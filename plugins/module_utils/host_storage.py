@@ -31,7 +31,7 @@ def find_mount(files: BoardFiles, path: str) -> Mount | None:
     found: Mount | None = None
     for line in (files.text("/proc/self/mountinfo", _LARGE) or "").splitlines():
         # "36 35 98:0 /root /mount/point options - type source options", with \040 for a blank.
-        words, _, rest = line.partition(" - ")
+        words, _dash, rest = line.partition(" - ")
         parts, tail = words.split(), rest.split()
         if len(parts) < 5 or len(tail) < 2:
             continue

@@ -148,8 +148,8 @@ def is_older(version: str, than: str) -> bool:
 
 
 def _order(version: str) -> tuple[tuple[object, ...], tuple[str, int]]:
-    core, _, build = version.lstrip("v").partition("+")
-    numbers, _, candidate = core.partition("-")
+    core, _plus, build = version.lstrip("v").partition("+")
+    numbers, _dash, candidate = core.partition("-")
     # A candidate comes before its release; rc2 before rc10.
     parts = [
         (0, int(part), "") if part.isdigit() else (1, 0, part)
