@@ -30,6 +30,8 @@ NEWEST = [line for line in REQUIREMENTS if not line.startswith("#")]
 # Debian's protobuf 3.21.12 is 4.21.12 in the numbers of its Python library.
 DEBIAN_12 = ["grpcio==1.51.1", "protobuf==4.21.12", "PyYAML==6.0", "prometheus-client==0.16.0"]
 QUICK = ["-m", "not slow"]
+# Up to Python 3.9 subprocess forks, and gRPC's handlers of that can hang the child.
+ENVIRONMENT = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "false"}
 
 
 class Run(NamedTuple):
@@ -83,7 +85,12 @@ def make_environment(run: Run) -> str:
 def check(command: list[str]) -> str:
     """What the command prints; raises with that if it fails."""
     done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout}")
