@@ -48,6 +48,12 @@ def _make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     serve = commands.add_parser("serve", help="offer the NPU to the kubelet until stopped")
     serve.set_defaults(run=_serve)
+    serve.add_argument(
+        "--follow-config",
+        action="store_true",
+        help="read the configuration again whenever its file changes, as in a pod; where that is "
+        "not enough, stop, to be started anew",
+    )
     probe = commands.add_parser("probe", help="print what is on this board")
     probe.add_argument("--format", choices=("text", "json"), default="text")
     probe.set_defaults(run=_probe)
@@ -99,6 +105,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         import_without_openssl()
         # After that, and here, because the other commands work without these libraries.
+        from .config_watch import ConfigWatch
         from .handover import Predecessor
         from .lock import HeldError
         from .plugin import Plugin
@@ -122,6 +129,8 @@ def _serve(options: argparse.Namespace) -> int:
             signal.SIGUSR2: plugin.hand_over,
         }
     )
+    if options.follow_config:
+        ConfigWatch(options.config or DEFAULT_FILE, plugin.follow).start()
     try:
         plugin.run()
     except HeldError as error:

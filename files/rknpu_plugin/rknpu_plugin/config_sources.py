@@ -25,11 +25,15 @@ _NAMES = [key.name for key in KEYS]
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; *problems* has one sentence for each mistake."""
+    """The configuration cannot be used; *problems* has one sentence for each mistake.
 
-    def __init__(self, problems: list[str]) -> None:
+    needs_restart: whether a new process could use it.
+    """
+
+    def __init__(self, problems: list[str], needs_restart: bool = False) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+        self.needs_restart = needs_restart
 
 
 class LoadedConfig(NamedTuple):

@@ -79,6 +79,10 @@ class Device:
         return self.look()
 
     def _find_problem(self, npu: Npu) -> str | None:
+        for place in ("/dev", "/sys"):
+            if not self._files.is_directory(place):
+                seen = self._root.rstrip("/") + place
+                return f"{seen} does not exist; is {place} mounted from the host?"
         if npu.driver == "none":
             return "no driver is bound to an NPU"
         if npu.driver == "rocket":

@@ -200,6 +200,16 @@ class Plugin:
         self.inventory.update()
         self._log_missing_paths()
 
+    def follow(self) -> None:
+        """Take over what has changed in the file, or stop where that takes a restart."""
+        self.reload()
+        try:
+            _refuse_restart_keys(self.config, self._reload().config)
+        except ConfigError as error:
+            if error.needs_restart:
+                log.info("stopping, to be started anew with the changed configuration")
+                self.stop()
+
     def _get_config(self) -> Config:
         return self.config
 
@@ -241,4 +251,4 @@ def _refuse_restart_keys(old: Config, new: Config) -> None:
         if not key.reloadable and getattr(old, key.name) != getattr(new, key.name)
     ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(problems, needs_restart=True)

@@ -137,6 +137,15 @@ def test_missing_dev_of_the_host_is_named(board):
     board.remove_nodes()
     (board.root / "dev/dri").rmdir()
     assert "is /dev mounted from the host?" in look(board).problem
+    (board.root / "dev").rmdir()
+    told = f"{board.root}/dev does not exist; is /dev mounted from the host?"
+    assert look(board).problem == told
+
+
+def test_missing_sys_of_the_host_is_named(board):
+    (board.root / "sys").rename(board.root / "elsewhere")
+    told = f"{board.root}/sys does not exist; is /sys mounted from the host?"
+    assert look(board).problem == told
 
 
 def test_missing_nodes_of_a_bound_driver_are_named(board):
