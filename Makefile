@@ -5,7 +5,7 @@ export ROCKNPU_CACHE ?= $(HOME)/.cache/rocknpu
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help site pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup
+.PHONY: help site image pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
@@ -26,6 +26,9 @@ ifneq ($(VIRTUAL),)
 	@$(EDGE) up
 endif
 	@$(RUN) ansible-playbook -i "$(INVENTORY)" site.yml
+
+image: setup         ## the plugin's container image for both architectures, for device_plugin_mode daemonset
+	@$(RUN) ansible-playbook -i "$(INVENTORY)" playbooks/image.yml
 
 pods: setup          ## three pods, one NPU share each, and a fourth that has to wait
 	@$(EDGE) pods --kubeconfig "$$($(MAKE) -s kubeconfig)"

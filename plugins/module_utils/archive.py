@@ -147,10 +147,15 @@ def read_requirements(path: Path) -> list[str]:
 
 def inputs_digest(source: Path, requirements: Sequence[str], kind: BoardKind) -> str:
     """Return the name of the release that these inputs make: 16 hexadecimal digits."""
+    return digest_of((LAYOUT, *kind, *requirements), source, package_files(source))
+
+
+def digest_of(texts: Sequence[str], source: Path, files: Sequence[Path]) -> str:
+    """Return 16 hexadecimal digits that change with the texts, and with files below `source`."""
     digest = hashlib.sha256()
-    for text in (LAYOUT, *kind, *requirements):
+    for text in texts:
         digest.update(text.encode() + b"\0")
-    for name in package_files(source):
+    for name in files:
         content = (source / name).read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
@@ -210,6 +215,22 @@ def install_packages(
             "(Debian and Ubuntu: the package python3-pip)"
         )
     raise ArchiveError(explain_pip(result.stdout))
+
+
+def fill_tree(
+    python: str, source: Path, requirements: Sequence[str], kind: BoardKind, root: Path
+) -> None:
+    """Put the plugin and the board's packages into the directory `root`.
+
+    Raises:
+        ArchiveError: the packages cannot be had.
+    """
+    install_packages(python, requirements, kind, root)
+    # Commands that packages bring would start with the control node's interpreter.
+    shutil.rmtree(str(root / "bin"), ignore_errors=True)
+    for file in package_files(source):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(str(source / file), str(root / file))
 
 
 def write_archive(root: Path, path: Path) -> None:
@@ -279,7 +300,7 @@ def _build_locked(
         root = work / "root"
         root.mkdir()
         try:
-            install_packages(python, requirements, kind, root)
+            fill_tree(python, source, requirements, kind, root)
         except ArchiveError as error:
             raise ArchiveError(
                 f"The plugin's packages for {kind} are not in {archive.parent}, and pip cannot "
@@ -287,11 +308,6 @@ def _build_locked(
                 f"settings, such as PIP_INDEX_URL, are used), or copy {archive.name} into that "
                 "directory from a control node that has it."
             ) from error
-        # Commands that packages bring would start with the control node's interpreter.
-        shutil.rmtree(str(root / "bin"), ignore_errors=True)
-        for file in package_files(source):
-            (root / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(str(source / file), str(root / file))
         write_archive(root, work / "archive")
         (work / "archive").replace(archive)
     return True
