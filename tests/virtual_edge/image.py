@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
-import subprocess
 import tarfile
-import time
 from pathlib import Path
 
-from virtual_edge.errors import EdgeError
+from virtual_edge.debian import SUITE, bootstrap
 from virtual_edge.locks import locked
 from virtual_edge.podman import has_image
 from virtual_edge.progress import say
 from virtual_edge.shell import require, run
 
-SUITE = "bookworm"
 # No k3s, no containerd and no pip: whatever else a board needs arrives from the control node.
 PACKAGES = (
     "ca-certificates",
@@ -113,7 +109,9 @@ def build(cache: Path) -> None:
         if has_image(tag()):
             return
         if not _base(cache).exists():
-            _bootstrap(_base(cache))
+            options = [*_OPTIONS, f"--include={','.join(PACKAGES)}"]
+            options += [f"--customize-hook={hook}" for hook in _HOOKS]
+            bootstrap("the board image", _base(cache), options)
         say("putting the simulation into the board image (10 s) ...")
         whole = cache / "board-image.tar.tmp"
         try:
@@ -122,39 +120,6 @@ def build(cache: Path) -> None:
             require(["podman", "import", "--quiet", str(whole), tag()], timeout=600)
         finally:
             whole.unlink(missing_ok=True)
-
-
-def _bootstrap(archive: Path) -> None:
-    say(f"building the board image from Debian {SUITE} packages (1 to 3 minutes, once) ...")
-    started = time.monotonic()
-    scratch = archive.with_suffix(".tmp")
-    command = ["mmdebstrap", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
-    command += [f"--customize-hook={hook}" for hook in _HOOKS]
-    command += ["--format=tar", SUITE, str(scratch)]
-    said: list[str] = []
-    try:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        ) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                said = [*said[-4:], line.strip()]
-                if line.startswith("I: ") and line.rstrip().endswith("..."):
-                    say(f"  {line[len('I: ') :].strip()}")
-        if process.returncode:
-            raise EdgeError(
-                f"mmdebstrap could not build the board image: {' | '.join(said)}: look at the "
-                "network and the Debian mirror, then run again."
-            )
-        scratch.replace(archive)
-    finally:
-        scratch.unlink(missing_ok=True)
-    say(f"Debian for the board image built in {time.monotonic() - started:.0f} s")
 
 
 def _append(archive: Path) -> None:
