@@ -25,10 +25,16 @@ Seen = TypeVar("Seen")
 class Deadline:
     """A point in the future of the monotonic clock; changes of the system's time do not move it."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        interval: float | None = None,
+    ) -> None:
         self._clock = clock
         self._start = clock()
         self._seconds = seconds
+        self._interval = interval
 
     def elapsed(self) -> float:
         """Return the seconds since the start."""
@@ -45,7 +51,7 @@ class Deadline:
     def pause(self) -> float | None:
         """Return the seconds to sleep before the next look, None when no time is left for one."""
         spare = self.remaining() - _SHORTEST_REQUEST
-        return min(INTERVAL, spare) if spare > 0 else None
+        return min(self._interval or INTERVAL, spare) if spare > 0 else None
 
 
 def wait_until(

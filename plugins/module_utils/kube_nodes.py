@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the modules ask of an API server about nodes. Timeouts are in whole seconds."""
+"""What the modules ask of an API server about nodes and their pods; timeouts in whole seconds."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ def patch_node_status(
 ) -> KubeObject:
     """Merge a patch into the status of a node, see patch_node()."""
     return _patch(api, f"{_path(name)}/status", "patch nodes/status", patch, timeout, dry_run)
+
+
+def get_daemonset(api: KubeApi, namespace: str, name: str, timeout: int) -> KubeObject:
+    """Return one DaemonSet; the reason of the ApiError is "missing" where there is none."""
+    path = f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}/daemonsets/{quote(name, safe='')}"
+    return api.request("get", path, "get daemonsets", timeout)
+
+
+def annotate_pod(
+    api: KubeApi, namespace: str, name: str, annotations: dict[str, str], timeout: int
+) -> KubeObject:
+    """Set annotations of a pod and return it."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+    patch = {"metadata": {"annotations": annotations}}
+    return _patch(api, path, "patch pods", patch, timeout, dry_run=False)
 
 
 def _path(name: str) -> str:

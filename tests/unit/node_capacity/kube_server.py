@@ -69,6 +69,8 @@ class KubeServer:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.nodes: list[dict[str, Any]] = []
         self.pods: list[dict[str, Any]] = []
+        # Any other object by its path. Those that are applied get what a real server adds.
+        self.objects: dict[str, dict[str, Any]] = {}
         self.token: str | None = None
         self.forbidden: set[str] = set()
         self.status = 200
@@ -97,9 +99,9 @@ class KubeServer:
         self._server.server_close()
 
     def answer(
-        self, target: str, token: str, patch: dict[str, Any] | None = None
+        self, target: str, token: str, method: str = "GET", patch: dict[str, Any] | None = None
     ) -> tuple[int, bytes]:
-        """Return status and body for a GET, or for a merge patch; called once per request."""
+        """Return status and body for a GET, PATCH or DELETE; called once per request."""
         self.requests.append(target)
         if self.hangs:
             self._released.wait()
@@ -122,6 +124,8 @@ class KubeServer:
         if path.path.startswith("/api/v1/nodes/"):
             name = path.path.split("/")[4]
             return self._answer_node(name, patch, "dryRun" in parse_qs(path.query))
+        if "/api" in path.path:
+            return self._answer_object(method, path.path, patch, "dryRun" in parse_qs(path.query))
         return 404, _status(404, "the server could not find the requested resource")
 
     def _answer_node(
@@ -143,13 +147,37 @@ class KubeServer:
         node["metadata"]["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         return 200, json.dumps(node).encode()
 
+    def _answer_object(
+        self, method: str, path: str, patch: dict[str, Any] | None, dry_run: bool
+    ) -> tuple[int, bytes]:
+        namespace = path.split("/namespaces/")[-1].split("/")
+        home = f"/api/v1/namespaces/{namespace[0]}"
+        if path not in self.objects and (method != "PATCH" or path != home not in self.objects):
+            return 404, _status(404, f'"{path}" not found', "NotFound")
+        item = json.loads(json.dumps(self.objects.get(path, {})))
+        if method == "PATCH":
+            merge(item, patch or {})
+            version = int(item["metadata"].get("resourceVersion", "0")) + 1
+            added = {"resourceVersion": str(version), "uid": "u", "managedFields": []}
+            if "kind" in (patch or {}):
+                added["managedFields"] = [{"manager": "rocknpu.edge", "time": str(version)}]
+                item.setdefault("spec", {"finalizers": ["kubernetes"]})
+            item["metadata"].update(added)
+            if not dry_run:
+                self.objects[path] = item
+        if method == "DELETE":
+            inside = [other for other in self.objects if other.startswith(f"{path}/")]
+            for gone in (path, *inside):
+                del self.objects[gone]
+        return 200, json.dumps(item).encode()
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self, patch: dict[str, Any] | None = None) -> None:
                 token = self.headers.get("Authorization", "")
-                status, body = owner.answer(self.path, token, patch)
+                status, body = owner.answer(self.path, token, self.command, patch)
                 try:
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
@@ -160,8 +188,15 @@ class KubeServer:
                     pass  # the client went away while the server was hanging
 
             def do_PATCH(self) -> None:
-                assert self.headers["Content-Type"] == "application/merge-patch+json"
+                assert self.headers["Content-Type"] in (
+                    "application/merge-patch+json",
+                    "application/apply-patch+yaml",
+                )
                 self.do_GET(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_DELETE(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                self.do_GET()
 
             def log_message(self, *_: object) -> None:
                 pass
