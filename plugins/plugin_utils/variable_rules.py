@@ -155,6 +155,11 @@ def no_proxy(value: Any) -> str | None:
 
 
 VALUE_RULES: Mapping[str, Rule] = {
+    "device_plugin_image_base": text(r"[^\s]+", "the name of an image"),
+    "device_plugin_image_registry": text(
+        r"([a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*/?)?",
+        "a registry and a path in lower case, such as registry.example.org/edge",
+    ),
     "device_plugin_max_contexts": whole_number(1),
     "device_plugin_max_shares_per_container": whole_number(1),
     "device_plugin_resource": resource_name,

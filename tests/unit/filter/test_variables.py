@@ -37,6 +37,9 @@ def test_defaults_of_all_roles_are_sound(specs, problems_of):
         ("device_plugin_max_contexts", 1),
         ("device_plugin_resource", "rockchip.com/npu"),
         ("device_plugin_mode", "absent"),
+        ("device_plugin_mode", "daemonset"),
+        ("device_plugin_image_registry", ""),
+        ("device_plugin_image_registry", "registry.example.org:5000/edge/npu"),
         ("device_plugin_extra_devices", ["/dev/rga"]),
         ("k3s_node_name", "rk3588-node-01.lan"),
         ("k3s_node_ip", "192.0.2.12"),
@@ -80,6 +83,18 @@ def test_sound_values(problems_of, name, value):
                 ([2], "a list"),
             ]
         ),
+        (
+            "device_plugin_mode",
+            "pod",
+            'must be one of service, daemonset, absent, not "pod"',
+        ),
+        (
+            "device_plugin_image_registry",
+            "https://registry.example.org",
+            "must be a registry and a path in lower case, such as registry.example.org/edge, not "
+            '"https://registry.example.org"',
+        ),
+        ("device_plugin_image_base", "", 'must be the name of an image, not ""'),
         ("device_plugin_max_contexts", 0, "must be a whole number of 1 or more, not 0"),
         (
             "device_plugin_max_shares_per_container",
@@ -92,7 +107,7 @@ def test_sound_values(problems_of, name, value):
             '"npu" is no valid resource name: it must be DOMAIN/NAME',
         ),
         ("device_plugin_resource", 3, "must be text such as rocknpu.device/npu, not 3"),
-        ("device_plugin_mode", "servic", 'must be one of service, absent, not "servic"'),
+        ("device_plugin_mode", "servic", 'must be one of service, daemonset, absent, not "servic"'),
         ("device_plugin_extra_devices", "/dev/rga", 'must be a list, not "/dev/rga"'),
         (
             "device_plugin_log_level",
