@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from virtual_edge import checks, image, lifecycle, models, tools
+from virtual_edge import checks, image, lifecycle, models, python_base, tools
 from virtual_edge.errors import EdgeError, RefusedError
 from virtual_edge.k3s_standin import build as standin
 from virtual_edge.progress import say
@@ -83,10 +83,15 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("npu-return", _return, "bring a board's NPU nodes back", edge).add_argument(
         "board", help=board
     )
+    add("python-base", _python_base, "build a small Python image and print its name").add_argument(
+        "architecture", choices=python_base.ARCHITECTURES
+    )
     pods = add("pods", _pods, "run one pod more than there are NPU shares and print what each saw")
     pods.add_argument("--kubeconfig", required=True, help="of the cluster")
     pods.add_argument("--image", help="of the pods (default: the stand-in's busybox)")
     pods.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    examples = add("examples", _examples, "apply the example workloads, and see what they see")
+    examples.add_argument("--kubeconfig", required=True, help="of the cluster")
     return parser.parse_args(arguments)
 
 
@@ -190,8 +195,20 @@ def _return(options: argparse.Namespace) -> None:
     lifecycle.change_npu(_edge(options), options.board, "return")
 
 
+def _python_base(options: argparse.Namespace) -> None:
+    _refuse_without_podman()
+    print(python_base.build(find_cache(), options.architecture))
+
+
 def _pods(options: argparse.Namespace) -> int:
     # Only this command needs the Kubernetes client.
     from virtual_edge import experiment
 
     return experiment.run(Path(options.kubeconfig), options.image, options.json)
+
+
+def _examples(options: argparse.Namespace) -> int:
+    # As above.
+    from virtual_edge import examples
+
+    return examples.run(Path(options.kubeconfig))

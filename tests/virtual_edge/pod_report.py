@@ -16,6 +16,11 @@ echo uid=$(id -u)
 echo capabilities=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
 echo device=$RKNPU_DEVICE
 echo contexts=$RKNN_MAX_CONTEXTS
+echo shares=$RKNPU_SHARE_IDS
+echo core_mask=$RKNPU_CORE_MASK
+for place in / /tmp /dev/shm; do
+    if (: >$place/.rocknpu) 2>/dev/null; then echo writes=$place; fi
+done
 for node in $(echo "$RKNPU_DEVICES" | tr , ' '); do
     if (exec 3<>"$node") 2>/dev/null; then echo opens=$node; else echo refused=$node; fi
 done
@@ -37,6 +42,9 @@ class Seen:
     opens: nodes of $RKNPU_DEVICES that opened for reading and writing.
     refused: those that did not.
     sees: character devices besides what every container has.
+    core_mask: $RKNPU_CORE_MASK, empty if it is not set.
+    shares: names in $RKNPU_SHARE_IDS.
+    writes: places that it can write to, out of /, /tmp and /dev/shm.
     """
 
     uid: int = -1
@@ -46,6 +54,9 @@ class Seen:
     opens: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     sees: list[str] = field(default_factory=list)
+    core_mask: str = ""
+    shares: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -79,9 +90,11 @@ def parse(text: str) -> Seen | None:
         key, _, value = line.partition("=")
         if key == "uid":
             seen.uid = int(value)
-        elif key in ("capabilities", "device", "contexts"):
+        elif key in ("capabilities", "device", "contexts", "core_mask"):
             setattr(seen, key, value)
-        elif key in ("opens", "refused"):
+        elif key == "shares":
+            seen.shares = value.split(",")
+        elif key in ("opens", "refused", "writes"):
             getattr(seen, key).append(value)
         elif key == "sees" and value not in _COMMON:
             seen.sees.append(value)
