@@ -122,7 +122,7 @@ def test_kubelet_that_is_replaced_while_the_plugin_registers(kubelet, run_plugin
         new.wait_client(1)
         answer.set()
         assert new.devices == TWO
-        assert plugin.metric("rknpu_plugin_registrations_total") == 1
+        wait_for(lambda: plugin.metric("rknpu_plugin_registrations_total") == 1)
         assert plugin.metric("rknpu_plugin_registration_failures_total") >= 1
 
 

@@ -22,6 +22,18 @@ def open_list(channel):
     )(api.Empty())
 
 
+def read_list(channel):
+    """Open the list, read it and leave; returns whether that was possible."""
+    stream = open_list(channel)
+    try:
+        return next(stream)
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        return None
+    finally:
+        stream.cancel()
+
+
 @pytest.fixture
 def channel(kubelet, run_plugin, work):
     kubelet.start()
@@ -89,9 +101,8 @@ def test_stream_ends_when_the_client_goes(channel):
     """Else each kubelet restart would cost a thread, until no call is answered."""
     before = threading.active_count()
     for _ in range(20):
-        stream = open_list(channel)
-        next(stream)
-        stream.cancel()
+        # Refused for as long as the plugin has not noticed that the last one was left.
+        wait_for(lambda: read_list(channel))
         # Answered as long as a thread is free.
         call(channel, "GetDevicePluginOptions", api.Empty(), api.DevicePluginOptions, timeout=10)
     wait_for(lambda: threading.active_count() <= before + MAX_STREAMS)
