@@ -24,11 +24,22 @@ from .share_list import ShareList, Snapshot
 from .shares import prefer
 
 SERVICE = "v1beta1.DevicePlugin"
-# Each open list holds a thread of the server; the rest is for calls, which come one by one.
+# Each open list holds a thread of the server; the rest is for calls, which come one by one. A
+# kubelet opens one; another may still be open because its reader left and was not yet missed.
 MAX_STREAMS = 2
 WORKERS = MAX_STREAMS + 2
 
 OPTIONS = api.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=True)
+
+
+class _Stream:
+    """One open list."""
+
+    def __init__(self) -> None:
+        # Whether it has carried a list to the kubelet.
+        self.read = False
+        # Whether so many were opened after it that it has to end.
+        self.superseded = False
 
 
 class DevicePluginService:
@@ -58,26 +69,26 @@ class DevicePluginService:
         self._streams_changed = streams_changed
         self._device_lost = device_lost
         self._lock = threading.Lock()
-        self._streams = 0
+        # The open lists, the newest last.
+        self._streams: list[_Stream] = []
         self._closed = False
         self._opened = False
-        # Open streams that have carried a list.
-        self._read = 0
 
     @property
     def streams(self) -> int:
         """How many lists are open; a kubelet opens one."""
-        return self._streams
+        return len(self._streams)
 
     @property
     def list_was_read(self) -> bool:
         """Whether an open stream has carried the list to the kubelet."""
-        return self._read > 0
+        with self._lock:
+            return any(stream.read for stream in self._streams)
 
     @property
     def list_was_left(self) -> bool:
         """Whether the kubelet has opened the list and no longer has it open."""
-        return self._opened and self._streams == 0
+        return self._opened and not self._streams
 
     def close(self) -> None:
         """End every open list."""
@@ -125,16 +136,7 @@ class DevicePluginService:
     def _list_and_watch(
         self, _request: api.Empty, context: grpc.ServicerContext
     ) -> Iterator[api.ListAndWatchResponse]:
-        with self._lock:
-            accepted = self._streams < MAX_STREAMS
-            self._streams += accepted
-            self._opened = True
-        if not accepted:
-            context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"the list is already open {MAX_STREAMS} times, which is more than a kubelet needs",
-            )
-        read = False
+        stream = self._open_stream()
         try:
             # Without it a reader that left would hold its thread until the next change of the list.
             if not context.add_callback(self._shares.wake):
@@ -142,7 +144,8 @@ class DevicePluginService:
             generation = 0
             while True:
                 snapshot = self._shares.wait_newer(
-                    generation, lambda: not self._closed and context.is_active()
+                    generation,
+                    lambda: not (self._closed or stream.superseded) and context.is_active(),
                 )
                 if snapshot is None:
                     return
@@ -150,17 +153,26 @@ class DevicePluginService:
                 # gRPC asks for the next message when this one has been written.
                 generation = snapshot.generation
                 self._metrics.list_updates.inc()
-                if not read:
-                    read = True
-                    self._count_stream(read=1)
+                if not stream.read:
+                    stream.read = True
+                    self._streams_changed()
         finally:
-            self._count_stream(open_=-1, read=-int(read))
+            with self._lock:
+                self._streams.remove(stream)
+            self._streams_changed()
 
-    def _count_stream(self, open_: int = 0, read: int = 0) -> None:
+    def _open_stream(self) -> _Stream:
+        """A new stream, for which the oldest give way: the newest is the kubelet's that lives."""
+        stream = _Stream()
         with self._lock:
-            self._streams += open_
-            self._read += read
-        self._streams_changed()
+            self._opened = True
+            self._streams.append(stream)
+            superseded = self._streams[:-MAX_STREAMS]
+            for old in superseded:
+                old.superseded = True
+        if superseded:
+            self._shares.wake()
+        return stream
 
     def _get_preferred_allocation(
         self, request: api.PreferredAllocationRequest, _context: grpc.ServicerContext
