@@ -8,7 +8,7 @@ import time
 import grpc
 import pytest
 from rknpu_plugin.api import deviceplugin_pb2 as api
-from rknpu_plugin.service import MAX_STREAMS
+from rknpu_plugin.service import MAX_STREAMS, WORKERS
 from rknpu_plugin.share_list import ShareList
 from unit.plugin.kubelet_stub import CHANNEL_OPTIONS, call
 from unit.plugin.waiting import wait_for
@@ -94,7 +94,7 @@ def test_stream_ends_when_the_client_goes(channel):
         stream.cancel()
         # Answered as long as a thread is free.
         call(channel, "GetDevicePluginOptions", api.Empty(), api.DevicePluginOptions, timeout=10)
-    wait_for(lambda: threading.active_count() <= before + MAX_STREAMS)
+    wait_for(lambda: threading.active_count() <= before + WORKERS)
 
 
 def test_newest_lists_win_and_calls_are_answered(channel):
