@@ -41,7 +41,7 @@ kubeconfig: setup    ## print the path of the cluster's kubeconfig
 clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
 	@$(EDGE) clean
 
-test: lint sanity molecule unit ## every check; the README says how long it takes
+test: lint sanity molecule pythons unit ## every check; the README says how long it takes
 
 lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) ruff check .

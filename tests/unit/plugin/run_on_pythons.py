@@ -114,7 +114,8 @@ def test(run: Run) -> bool:
 
 
 def main() -> int:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    # The tests wait more than they compute.
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         passed = list(pool.map(test, find_runs()))
     return 0 if all(passed) else 1
 
