@@ -20,7 +20,7 @@ description:
     the Raspberry Pi, and GRUB. A file counts only where something shows that the boot loader reads
     it, so that those of other images are left alone.
   - Does not reboot, and does not run the command that some boot loaders need afterwards.
-    RV(running) and RV(command) tell what is left to do.
+    RV(due) and RV(command) tell what is left to do.
 options:
   present:
     description: Arguments that are to be there. Those that are missing come after the others.
@@ -95,12 +95,19 @@ command:
   type: str
   sample: update-grub
 running:
-  description:
-    - Whether the kernel runs with all arguments of O(present). If not, and nothing else is left to
-      do, a reboot is due.
+  description: Whether the kernel runs with all arguments of O(present).
   returned: always
   type: bool
   sample: false
+due:
+  description:
+    - Whether a reboot is due, because something has changed since the last one and the kernel does
+      not run with it.
+    - Where neither this nor RV(running) is true, a reboot was of no use, and the boot loader does
+      not read RV(path) after all.
+  returned: always
+  type: bool
+  sample: true
 backup_file:
   description: The copy of the file as it was.
   returned: when O(backup=true) and the file changed
@@ -109,13 +116,19 @@ backup_file:
 """
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.board_files import BoardFiles
-from ..module_utils.boot_files import find_boot_file, is_handed_on, read_command_line
+from ..module_utils.boot_files import (
+    BootFile,
+    find_boot_file,
+    is_handed_on,
+    read_command_line,
+)
 from ..module_utils.boot_formats import UnclearFileError, Wanted
 from ..module_utils.kernel_arguments import is_plain, split_arguments
 
@@ -126,6 +139,14 @@ def write_file(module: AnsibleModule, path: str, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     module.atomic_move(temporary, os.path.realpath(path))
+
+
+def is_due(files: BoardFiles, found: BootFile, root: str) -> bool:
+    """Whether a file has changed since the kernel was started."""
+    started = re.search(r"^btime (\d+)$", files.text("/proc/stat") or "", re.MULTILINE)
+    paths = [found.path] + ([found.generated.path] if found.generated else [])
+    changed = max(Path(root + path).stat().st_mtime for path in paths)
+    return not started or changed >= int(started[1])
 
 
 def main() -> None:
@@ -153,7 +174,8 @@ def main() -> None:
             msg="No file is known that the boot loader of this image reads its kernel arguments "
             f"from: set them by hand ({' '.join(wanted.present)}) and reboot."
         )
-    path = module.params["root"].rstrip("/") + found.path
+    root = module.params["root"].rstrip("/")
+    path = root + found.path
     try:
         before = Path(path).read_bytes().decode("latin-1")
         after = found.edit(before, wanted)
@@ -169,6 +191,8 @@ def main() -> None:
     }
     if found.generated and not is_handed_on(files, found.generated, wanted):
         result["command"] = found.generated.command
+    to_do = result["changed"] or result["command"]
+    result["due"] = bool(to_do or (not result["running"] and is_due(files, found, root)))
     if result["changed"]:
         result["diff"] = {
             "before_header": found.path,

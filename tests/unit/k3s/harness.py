@@ -34,6 +34,7 @@ PLAY = """
     ansible_facts: "{{ facts | combine({'architecture': machine | default('x86_64')}) }}"
   module_defaults:
     rocknpu.edge.boot_arguments: {root: "{{ board }}/root"}
+    rocknpu.edge.k3s_host_info: {root: "{{ host_root | default('/') }}"}
   tasks:
     - name: Run, and tell the message of a failure
       block:

@@ -87,7 +87,7 @@ def test_image(board: Path, name: str) -> None:
     assert not edited.get("failed"), edited
     assert edited["changed"] == (image.before != image.expected)
     assert (edited["kind"], edited["path"]) == (image.kind, image.path)
-    assert edited["running"] is False
+    assert (edited["running"], edited["due"]) == (False, True)
     if edited["changed"]:
         assert edited["diff"]["before"].encode() == image.before
         assert edited["diff"]["after"].encode() == image.expected
@@ -141,6 +141,11 @@ def test_role(edge: Edge) -> None:
     }
     IMAGES["armbian"].lay_out(boards["armbian"] / "root")
     IMAGES["pi"].lay_out(boards["pi"] / "root")
+    # It has started with what the file holds since, and does not run with it.
+    boards["deaf"] = edge.add("deaf", "k3s_agent", __k3s_host=OWED, k3s_reboot=True)
+    root = boards["deaf"] / "root"
+    edge.hosts["deaf"]["host_root"] = str(root)
+    lay_out({**IMAGES["armbian"].files(after=True), "/proc/stat": b"btime 99999999999\n"}, root)
     for name, program in {"radxa": U_BOOT_UPDATE, "stubborn": "#!/bin/sh\n"}.items():
         RADXA.lay_out(boards[name] / "root")
         (boards[name] / "fake" / "u-boot-update").write_text(program)
@@ -162,6 +167,10 @@ def test_role(edge: Edge) -> None:
     assert first.messages["stubborn"].startswith(
         "u-boot-update on stubborn did not take cgroup_enable=memory cgroup_memory=1 from "
         "/etc/kernel/cmdline"
+    )
+    assert first.messages["deaf"].startswith(
+        "deaf was rebooted and its kernel still runs without the memory cgroup and the cpuset "
+        "cgroup. It was not started with cgroup_enable=memory cgroup_memory=1"
     )
     # The copy for whoever has to repair the card by hand.
     (copy,) = (boards["armbian"] / "root/boot").glob("armbianEnv.txt.*~")
