@@ -28,6 +28,8 @@ def describe(board: BoardSpec) -> dict[str, str | bytes]:
     }
     if model.get("debugfs_at_boot"):
         tree["debugfs-at-boot"] = ""
+    if model.get("light"):
+        tree["light"] = ""
     if "python" in model:
         tree["python"] = model["python"]
     return tree

@@ -79,6 +79,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("reboot", _reboot, "reboot a board and wait until it is up", edge).add_argument(
         "board", help=board
     )
+    add("reimage", _reimage, "make a board anew, as from a fresh image", edge).add_argument(
+        "board", help=board
+    )
     add("npu-lose", _lose, "take a board's NPU nodes away", edge).add_argument("board", help=board)
     add("npu-return", _return, "bring a board's NPU nodes back", edge).add_argument(
         "board", help=board
@@ -183,6 +186,11 @@ def _refuse_without_podman() -> None:
 def _reboot(options: argparse.Namespace) -> None:
     _refuse_without_podman()
     lifecycle.reboot(_edge(options), options.board)
+
+
+def _reimage(options: argparse.Namespace) -> None:
+    _refuse_without_podman()
+    lifecycle.reimage(_edge(options), options.board)
 
 
 def _lose(options: argparse.Namespace) -> None:

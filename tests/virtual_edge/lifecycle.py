@@ -153,6 +153,23 @@ def reboot(edge: Edge, name: str) -> None:
         say(f"{name} rebooted in {time.monotonic() - started:.0f} s")
 
 
+def reimage(edge: Edge, name: str) -> None:
+    """Make one board anew, as from a fresh image: same address and ssh keys, nothing else kept.
+
+    Raises:
+        RefusedError: no board has this name; one of --extra has to be named again.
+    """
+    board = next((board for board in edge.boards if board.name == name), None)
+    if board is None:
+        raise RefusedError(
+            f"The edge {edge.name} has no board {name!r}: name it as it was started, --extra too."
+        )
+    with _lock(edge):
+        boards.create(edge, board)
+        boards.wait_until_up(edge, board)
+        say(f"{name} is a new board")
+
+
 def change_npu(edge: Edge, name: str, action: str) -> None:
     """Take a board's NPU nodes away ("lose") or bring them back ("return")."""
     find_board(edge, name)

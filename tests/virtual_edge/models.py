@@ -17,6 +17,7 @@ Keys of a model, all but `title` optional:
   files         further files: {PATH below /sys: TEXT}
   debugfs       files below /sys/kernel/debug, and debugfs_at_boot: whether systemd mounts it
   python        version that the board's Python claims to be, or "none"
+  light         whether the k3s stand-in makes a node of it that runs no containers
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _KEYS = {
     "debugfs",
     "debugfs_at_boot",
     "python",
+    "light",
 }
 # Where the nodes of a class lie below /dev, and the class's DEVTYPE in a uevent.
 _CLASSES = {

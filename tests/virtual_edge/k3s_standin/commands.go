@@ -50,6 +50,8 @@ func runNode(command string, arguments []string) {
 		}
 	} else {
 		settings, problem := config.AgentSettings(values, hostname)
+		_, missing := os.Stat(lightFile)
+		settings.Light = missing == nil
 		if err = problem; err == nil {
 			err = agent.Run(ctx, settings, notifier)
 		}
@@ -58,6 +60,9 @@ func runNode(command string, arguments []string) {
 		logs.Fatalf("Error: %v", err)
 	}
 }
+
+// lightFile is in the description of a virtual board that is to be a light node, see package agent.
+const lightFile = "/var/lib/virtual-board/light"
 
 // useKubeconfig lets kubectl find the administrator's kubeconfig of this machine.
 func useKubeconfig() {
@@ -94,6 +99,7 @@ Usage: k3s COMMAND [OPTIONS]
 
   server     run the control plane and a node
   agent      run a node
+  token      rotate: replace the token of the servers
   kubectl    talk to the cluster
   ctr        talk to containerd
   --version  print the version

@@ -34,6 +34,8 @@ func main() {
 		fmt.Print(usage())
 	case "server", "agent":
 		runNode(arguments[0], arguments[1:])
+	case "token":
+		runToken(arguments[1:])
 	case "kubectl":
 		useKubeconfig()
 		os.Args = append([]string{"kubectl"}, arguments[1:]...)
@@ -41,7 +43,7 @@ func main() {
 	case "ctr":
 		runCtr(arguments[1:])
 	default:
-		fmt.Fprintf(os.Stderr, "k3s: the stand-in has no command %q (it has: server, agent, kubectl, ctr)\n", arguments[0])
+		fmt.Fprintf(os.Stderr, "k3s: the stand-in has no command %q (it has: server, agent, token, kubectl, ctr)\n", arguments[0])
 		os.Exit(1)
 	}
 }

@@ -49,6 +49,20 @@ func Run(ctx context.Context, node config.Node, notifier sdnotify.Notifier) erro
 // Start joins the cluster and starts the node's components; it returns when kubelet answers.
 func Start(ctx context.Context, node config.Node, identity Identity, components *process.Group) error {
 	paths := newPaths(node.DataDir)
+	servers := func([]string) {}
+	if node.BalancerPort > 0 {
+		balancer, err := startBalancer(ctx, &node, paths)
+		if err != nil {
+			return err
+		}
+		servers = balancer.learn
+	}
+	if node.Light {
+		if _, err := join(ctx, node, identity, paths); err != nil {
+			return err
+		}
+		return runLight(ctx, node, identity, paths)
+	}
 	programs, err := UnpackPrograms(node.DataDir)
 	if err != nil {
 		return err
@@ -67,7 +81,7 @@ func Start(ctx context.Context, node config.Node, identity Identity, components 
 	if err := startKubelet(components, node, cluster, paths, programs); err != nil {
 		return err
 	}
-	network, err := newNetwork(node, paths)
+	network, err := newNetwork(node, paths, servers)
 	if err != nil {
 		return err
 	}

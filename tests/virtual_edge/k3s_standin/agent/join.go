@@ -1,20 +1,17 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"k3sstandin/access"
 	"k3sstandin/config"
 	"k3sstandin/kubeapi"
 	"k3sstandin/logs"
@@ -47,9 +44,9 @@ func join(ctx context.Context, node config.Node, identity Identity, paths paths)
 	if err != nil {
 		return supervisor.AgentConfig{}, err
 	}
-	joiner := &joiner{node: node, identity: identity, paths: paths, secret: secret}
-	err = retry(ctx, connectPause, func() error {
-		err := joiner.connect(ctx)
+	joiner := &joiner{node: node, identity: identity, paths: paths}
+	err = retry(ctx, connectPause, func() (err error) {
+		joiner.server, err = access.Connect(ctx, node.ServerURL, secret)
 		if err != nil {
 			logs.Errorf("Failed to validate connection to cluster at %s: %v", node.ServerURL, err)
 		}
@@ -85,40 +82,7 @@ type joiner struct {
 	node     config.Node
 	identity Identity
 	paths    paths
-	secret   token.Token
-	client   *http.Client
-}
-
-// connect fetches the cluster's CA and from then on trusts nothing else.
-func (j *joiner) connect(ctx context.Context) error {
-	insecure := &http.Client{
-		Timeout:   10 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
-	}
-	ca, err := fetch(ctx, insecure, http.MethodGet, j.node.ServerURL+"/cacerts", nil, nil)
-	if err != nil {
-		return fmt.Errorf("failed to get CA certs: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return errors.New("failed to get CA certs: the answer holds no certificate")
-	}
-	verified := &http.Client{
-		Timeout:   20 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true},
-	}
-	if _, err := fetch(ctx, verified, http.MethodGet, j.node.ServerURL+"/cacerts", nil, nil); err != nil {
-		return fmt.Errorf("CA cert validation failed: %w", err)
-	}
-	if err := j.secret.CheckCA(ca); err != nil {
-		return err
-	}
-	if j.secret.CAHash == "" {
-		logs.Warnf("Cluster CA certificate is not trusted by the host CA bundle, but the token does not include a CA hash. " +
-			"Use the full token from the server's node-token file to enable Cluster CA validation.")
-	}
-	j.client = verified
-	return nil
+	server   *access.Server
 }
 
 func (j *joiner) retrieve(ctx context.Context) (supervisor.AgentConfig, error) {
@@ -153,7 +117,7 @@ func (j *joiner) retrieve(ctx context.Context) (supervisor.AgentConfig, error) {
 }
 
 func (j *joiner) get(ctx context.Context, path string) ([]byte, error) {
-	return fetch(ctx, j.client, http.MethodGet, j.node.ServerURL+supervisor.Prefix+path, j.authorize, nil)
+	return j.server.Call(ctx, access.AsNode, http.MethodGet, supervisor.Prefix+path, j.headers(), nil)
 }
 
 // certificate has a key of this node signed; the key never leaves the node.
@@ -166,10 +130,10 @@ func (j *joiner) certificate(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	url := j.node.ServerURL + supervisor.Prefix + name + ".crt"
-	data, err := fetch(ctx, j.client, http.MethodPost, url, j.authorize, request)
-	var status *statusError
-	if errors.As(err, &status) && status.code == http.StatusForbidden {
+	path := supervisor.Prefix + name + ".crt"
+	data, err := j.server.Call(ctx, access.AsNode, http.MethodPost, path, j.headers(), request)
+	var status *access.StatusError
+	if errors.As(err, &status) && status.Code == http.StatusForbidden {
 		return fmt.Errorf("Node password rejected, duplicate hostname or contents of '%s' may not match "+
 			"server node-passwd entry, try enabling a unique node name with the --with-node-id flag", passwordFile)
 	}
@@ -179,47 +143,12 @@ func (j *joiner) certificate(ctx context.Context, name string) error {
 	return pki.WriteFile(j.paths.in(name+".crt"), data, 0o644)
 }
 
-func (j *joiner) authorize(request *http.Request) {
-	request.SetBasicAuth("node", j.secret.Password)
-	request.Header.Set(supervisor.NodeNameHeader, j.identity.Name)
-	request.Header.Set(supervisor.NodePasswordHeader, j.identity.Password)
-	request.Header.Set(supervisor.NodeIPHeader, strings.Join(j.node.IPs, ","))
-}
-
-type statusError struct {
-	url, status, text string
-	code              int
-}
-
-func (e *statusError) Error() string {
-	if e.text == "" || e.text == http.StatusText(e.code) {
-		return e.url + ": " + e.status
+func (j *joiner) headers() map[string]string {
+	return map[string]string{
+		supervisor.NodeNameHeader:     j.identity.Name,
+		supervisor.NodePasswordHeader: j.identity.Password,
+		supervisor.NodeIPHeader:       strings.Join(j.node.IPs, ","),
 	}
-	return e.url + ": " + e.status + ": " + e.text
-}
-
-func fetch(ctx context.Context, client *http.Client, method, url string, prepare func(*http.Request), body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if prepare != nil {
-		prepare(request)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return nil, &statusError{url: url, status: response.Status, code: response.StatusCode,
-			text: strings.TrimSpace(string(data))}
-	}
-	return data, nil
 }
 
 // folder makes a folder of the agent and returns its path.

@@ -2,26 +2,39 @@ package agent
 
 import (
 	"context"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k3sstandin/access"
 	"k3sstandin/config"
 	"k3sstandin/token"
 )
 
 func testJoiner(t *testing.T, handler http.HandlerFunc) *joiner {
 	t.Helper()
-	server := httptest.NewTLSServer(handler)
+	var ca []byte
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/cacerts" {
+			w.Write(ca)
+			return
+		}
+		handler(w, r)
+	}))
 	t.Cleanup(server.Close)
+	ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	connected, err := access.Connect(context.Background(), server.URL, token.Token{Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &joiner{
 		node:     config.Node{ServerURL: server.URL, IPs: []string{"192.0.2.5"}},
 		identity: Identity{Name: "board", Password: "pw"},
 		paths:    newPaths(filepath.Join(t.TempDir(), "k3s")),
-		secret:   token.Token{Password: "secret"},
-		client:   server.Client(),
+		server:   connected,
 	}
 }
 
@@ -52,21 +65,5 @@ func TestAWrongTokenIsWordedAsInK3s(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "secret") {
 		t.Error("the token is in the message")
-	}
-}
-
-func TestAnUnreachableServerIsWordedAsInK3s(t *testing.T) {
-	j := testJoiner(t, func(http.ResponseWriter, *http.Request) {})
-	j.node.ServerURL = "https://127.0.0.1:1"
-	err := j.connect(context.Background())
-	if err == nil || !strings.HasPrefix(err.Error(), "failed to get CA certs: ") || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestAServerThatIsNoK3sIsNotTrusted(t *testing.T) {
-	j := testJoiner(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) })
-	if err := j.connect(context.Background()); err == nil || !strings.Contains(err.Error(), "no certificate") {
-		t.Errorf("got %v", err)
 	}
 }

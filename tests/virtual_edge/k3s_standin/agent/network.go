@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -22,22 +24,27 @@ type network struct {
 	api    *kubeapi.Client
 	routes map[string]netlink.Route // by node name
 	pods   string                   // this node's range, once written
+	// servers is told the addresses of the cluster's servers.
+	servers func([]string)
+	known   map[string]kubeapi.Node
 }
 
-func newNetwork(node config.Node, paths paths) (*network, error) {
+func newNetwork(node config.Node, paths paths, servers func([]string)) (*network, error) {
 	api, err := kubeapi.New(node.ServerURL, paths.in("server-ca.crt"),
 		paths.in("client-k3s-controller.crt"), paths.in("client-k3s-controller.key"))
 	if err != nil {
 		return nil, err
 	}
-	return &network{self: node.Name, paths: paths, api: api, routes: map[string]netlink.Route{}}, nil
+	return &network{
+		self: node.Name, paths: paths, api: api, servers: servers,
+		routes: map[string]netlink.Route{}, known: map[string]kubeapi.Node{},
+	}, nil
 }
 
 // run follows the nodes of the cluster until the context ends.
 func (n *network) run(ctx context.Context) {
-	known := map[string]kubeapi.Node{}
 	for ctx.Err() == nil {
-		if err := n.api.FollowNodes(ctx, known, n.changed, n.gone); err != nil {
+		if err := n.api.FollowNodes(ctx, n.known, n.changed, n.gone); err != nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
@@ -47,12 +54,27 @@ func (n *network) run(ctx context.Context) {
 }
 
 func (n *network) changed(node kubeapi.Node) {
+	n.tellServers()
 	switch {
 	case node.Spec.PodCIDR == "":
 	case node.Metadata.Name == n.self:
 		n.configure(node.Spec.PodCIDR)
 	default:
 		n.route(node)
+	}
+}
+
+func (n *network) tellServers() {
+	var addresses []string
+	for _, name := range slices.Sorted(maps.Keys(n.known)) {
+		node := n.known[name]
+		if _, server := node.Metadata.Labels[kubeapi.ServerLabel]; server && node.InternalIP() != "" {
+			addresses = append(addresses, node.InternalIP())
+		}
+	}
+	// An empty list is of a cluster that just starts; what is known already is better.
+	if len(addresses) > 0 {
+		n.servers(addresses)
 	}
 }
 
@@ -113,6 +135,7 @@ func (n *network) route(node kubeapi.Node) {
 }
 
 func (n *network) gone(node kubeapi.Node) {
+	n.tellServers()
 	route, present := n.routes[node.Metadata.Name]
 	if !present {
 		return

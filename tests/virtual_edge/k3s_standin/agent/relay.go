@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -19,13 +18,9 @@ import (
 // kube-proxy: the address is put on the loopback interface of the node, and what arrives at
 // port 443 is passed on to the server, still encrypted.
 func relayAPI(ctx context.Context, serviceIP, serverURL string) error {
-	server, err := url.Parse(serverURL)
+	address, err := hostPort(serverURL)
 	if err != nil {
 		return err
-	}
-	address := server.Host
-	if server.Port() == "" {
-		address = net.JoinHostPort(server.Hostname(), "443")
 	}
 	if err := addToLoopback(serviceIP); err != nil {
 		return fmt.Errorf("put %s on the loopback interface: %w", serviceIP, err)
@@ -36,21 +31,16 @@ func relayAPI(ctx context.Context, serviceIP, serverURL string) error {
 	}
 	go func() {
 		<-ctx.Done()
-		listener.Close()
+		removeFromLoopback(serviceIP)
 	}()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil { // out of file descriptors
-				time.Sleep(100 * time.Millisecond)
-				continue
-			}
-			go relay(conn, address)
+	go accept(ctx, listener, func(near net.Conn) {
+		far, err := net.DialTimeout("tcp", address, 10*time.Second)
+		if err != nil {
+			near.Close()
+			return
 		}
-	}()
+		relay(near, far)
+	})
 	logs.Infof("Pods reach the API at %s:443", serviceIP)
 	return nil
 }
@@ -74,12 +64,20 @@ func hostNetwork(ip net.IP) *net.IPNet {
 	return &net.IPNet{IP: ip, Mask: net.CIDRMask(128, 128)}
 }
 
-func relay(near net.Conn, address string) {
-	defer near.Close()
-	far, err := net.DialTimeout("tcp", address, 10*time.Second)
-	if err != nil {
-		return
+// removeFromLoopback leaves the machine as it was before the start.
+func removeFromLoopback(ip string) {
+	loopback, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.AddrDel(loopback, &netlink.Addr{IPNet: hostNetwork(net.ParseIP(ip))})
 	}
+	if err != nil {
+		logs.Errorf("Failed to take %s from the loopback interface: %v", ip, err)
+	}
+}
+
+// relay passes bytes both ways until both ends are done, and closes both.
+func relay(near, far net.Conn) {
+	defer near.Close()
 	defer far.Close()
 	done := make(chan struct{}, 2)
 	pass := func(to, from net.Conn) {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"k3sstandin/datastore"
 )
 
 // DefaultDataDir is k3s's folder for all state.
@@ -32,11 +34,17 @@ type Node struct {
 	PauseImage  string
 	Snapshotter string
 	ResolvConf  string
+	// BalancerPort is where an agent reaches whichever server runs; 0 is straight to ServerURL.
+	BalancerPort int
+	// Light is a node without containers and kubelet, see package agent.
+	Light bool
 }
 
 // Server holds the settings of a server's control plane.
 type Server struct {
-	Node             Node
+	Node             Node // its ServerURL is of the server to join, if any
+	ClusterInit      bool
+	Datastore        datastore.Config
 	AgentToken       string
 	BindAddress      string
 	Port             int
@@ -66,10 +74,15 @@ func AgentSettings(values Values, hostname string) (Node, error) {
 	if node.ServerURL == "" {
 		return Node{}, errors.New("--server is required")
 	}
-	if !strings.HasPrefix(node.ServerURL, "https://") {
-		return Node{}, fmt.Errorf("only https:// URLs are supported, invalid scheme: %s", node.ServerURL)
+	node.BalancerPort = values.Int("lb-server-port", 6444)
+	return node, checkURL(node.ServerURL)
+}
+
+func checkURL(url string) error {
+	if url != "" && !strings.HasPrefix(url, "https://") {
+		return fmt.Errorf("only https:// URLs are supported, invalid scheme: %s", url)
 	}
-	return node, nil
+	return nil
 }
 
 // ServerSettings checks the values of "k3s server".
@@ -86,6 +99,7 @@ func ServerSettings(values Values, hostname string) (Server, error) {
 	}
 	server := Server{
 		Node:             node,
+		ClusterInit:      values.Bool("cluster-init"),
 		BindAddress:      values.Text("bind-address", "0.0.0.0"),
 		Port:             values.Int("https-listen-port", 6443),
 		AdvertiseAddress: values.Text("advertise-address", ""),
@@ -99,6 +113,12 @@ func ServerSettings(values Values, hostname string) (Server, error) {
 		APIServerArgs:    values["kube-apiserver-arg"],
 		ControllerArgs:   values["kube-controller-manager-arg"],
 		SchedulerArgs:    values["kube-scheduler-arg"],
+	}
+	if err := checkURL(node.ServerURL); err != nil {
+		return Server{}, err
+	}
+	if server.Datastore, err = datastoreSettings(values); err != nil {
+		return Server{}, err
 	}
 	if server.Port < 1 || server.Port > 65534 {
 		return Server{}, fmt.Errorf("https-listen-port %d is not between 1 and 65534", server.Port)
@@ -128,12 +148,32 @@ func ServerSettings(values Values, hostname string) (Server, error) {
 	return server, nil
 }
 
-// unsupported are keys that ask for something a stand-in with one server cannot do. Accepting
-// them silently would give a cluster that is not what was asked for.
+// unsupported are keys that ask for something that the stand-in cannot do. Accepting them silently
+// would give a cluster that is not what was asked for.
 var unsupported = map[string]string{
-	"server":             "second server (high availability)",
-	"cluster-reset":      "cluster reset",
-	"datastore-endpoint": "external data store",
+	"cluster-reset": "cluster reset",
+}
+
+// datastoreSettings reads the addresses of an external etcd, separated by commas.
+func datastoreSettings(values Values) (datastore.Config, error) {
+	text := values.Text("datastore-endpoint", "")
+	if text == "" {
+		return datastore.Config{}, nil
+	}
+	config := datastore.Config{
+		Endpoints: strings.Split(text, ","),
+		CAFile:    values.Text("datastore-cafile", ""),
+		CertFile:  values.Text("datastore-certfile", ""),
+		KeyFile:   values.Text("datastore-keyfile", ""),
+	}
+	for _, endpoint := range config.Endpoints {
+		// Anything else may hold a password.
+		if scheme, _, _ := strings.Cut(endpoint, "://"); scheme != "http" && scheme != "https" {
+			return datastore.Config{}, errors.New("the stand-in takes only etcd, http://HOST:PORT or https://HOST:PORT, " +
+				"as datastore-endpoint")
+		}
+	}
+	return config, nil
 }
 
 // APIServiceIP is the first address of the service range: the Service "kubernetes".

@@ -60,8 +60,8 @@ func TestRefusedAgents(t *testing.T) {
 
 func TestRefusedServers(t *testing.T) {
 	for want, change := range map[string]Values{
-		"second server":                {"server": {"https://192.0.2.1:6443"}},
-		"external data store":          {"datastore-endpoint": {"mysql://x"}},
+		"only https:// URLs":           {"server": {"http://192.0.2.1:6443"}},
+		"takes only etcd":              {"datastore-endpoint": {"http://192.0.2.9:2379,mysql://u:secret@x"}},
 		"cluster reset":                {"cluster-reset": {"true"}},
 		"not an octal file mode":       {"write-kubeconfig-mode": {"0999"}},
 		"https-listen-port 70000":      {"https-listen-port": {"70000"}},
@@ -78,6 +78,12 @@ func TestRefusedServers(t *testing.T) {
 	}
 	if _, err := ServerSettings(Values{"node-ip": {"192.0.2.5"}, "cluster-reset": {"false"}}, "board"); err != nil {
 		t.Error(err)
+	}
+	for _, endpoint := range []string{"mysql://u:secret@x", "postgres://u:secret@x"} {
+		values := Values{"node-ip": {"192.0.2.5"}, "datastore-endpoint": {endpoint}}
+		if _, err := ServerSettings(values, "board"); strings.Contains(err.Error(), "secret") {
+			t.Errorf("the password is in %v", err)
+		}
 	}
 }
 

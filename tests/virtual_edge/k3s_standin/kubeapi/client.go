@@ -74,6 +74,11 @@ func (c *Client) Patch(ctx context.Context, path string, patch any) error {
 	return c.do(ctx, http.MethodPatch, path, "application/merge-patch+json", patch, nil)
 }
 
+// PatchLists merges a patch into an object, lists by the keys of their elements (strategic merge).
+func (c *Client) PatchLists(ctx context.Context, path string, patch any) error {
+	return c.do(ctx, http.MethodPatch, path, "application/strategic-merge-patch+json", patch, nil)
+}
+
 // Delete removes an object.
 func (c *Client) Delete(ctx context.Context, path string) error {
 	return c.do(ctx, http.MethodDelete, path, "", nil, nil)

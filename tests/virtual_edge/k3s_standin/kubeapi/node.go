@@ -5,17 +5,22 @@ import (
 	"encoding/json"
 )
 
+// ServerLabel is on the node of a server.
+const ServerLabel = "node-role.kubernetes.io/control-plane"
+
 // Node is what the stand-in reads of a node.
 type Node struct {
 	Metadata struct {
-		Name   string            `json:"name"`
-		Labels map[string]string `json:"labels"`
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		PodCIDR string `json:"podCIDR"`
 	} `json:"spec"`
 	Status struct {
-		Addresses []struct{ Type, Address string } `json:"addresses"`
+		Addresses  []struct{ Type, Address string } `json:"addresses"`
+		Conditions []struct{ Type, Status string }  `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -24,6 +29,16 @@ func (n Node) InternalIP() string {
 	for _, address := range n.Status.Addresses {
 		if address.Type == "InternalIP" {
 			return address.Address
+		}
+	}
+	return ""
+}
+
+// Condition is the status of a condition, or "".
+func (n Node) Condition(kind string) string {
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == kind {
+			return condition.Status
 		}
 	}
 	return ""

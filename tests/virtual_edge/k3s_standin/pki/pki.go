@@ -39,6 +39,7 @@ type Subject struct {
 	Name   string
 	Groups []string
 	Server bool     // for a server, otherwise for a client
+	Peer   bool     // for a server that is a client of its like
 	Hosts  []string // DNS names and IP addresses
 }
 
@@ -89,6 +90,9 @@ func (a *Authority) Sign(subject Subject, public crypto.PublicKey) ([]byte, erro
 	}
 	if subject.Server {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}
+	if subject.Peer {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, host := range subject.Hosts {
 		if ip := net.ParseIP(host); ip != nil {

@@ -35,11 +35,21 @@ func issueCertificates(settings config.Server, paths paths) (*certificates, erro
 	if _, err := pki.LoadKey(paths.tls("service.key")); err != nil {
 		return nil, err
 	}
+	etcdCA, err := pki.LoadAuthority(paths.tls("etcd/server-ca"), "etcd-server-ca")
+	if err != nil {
+		return nil, err
+	}
+	peerCA, err := pki.LoadAuthority(paths.tls("etcd/peer-ca"), "etcd-peer-ca")
+	if err != nil {
+		return nil, err
+	}
 	hosts := append([]string{
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc",
 		"kubernetes.default.svc." + settings.ClusterDomain, "localhost", "127.0.0.1",
 		settings.APIServiceIP(), settings.AdvertiseAddress, settings.Node.Name,
 	}, append(append([]string{}, settings.Node.IPs...), settings.TLSSANs...)...)
+	// The names by which members of etcd know each other.
+	peers := append([]string{"localhost", "127.0.0.1", settings.AdvertiseAddress, settings.Node.Name}, settings.Node.IPs...)
 	issues := []struct {
 		name      string
 		authority *pki.Authority
@@ -50,6 +60,9 @@ func issueCertificates(settings config.Server, paths paths) (*certificates, erro
 		{"client-admin", clientCA, pki.Subject{Name: "system:admin", Groups: []string{"system:masters"}}},
 		{"client-controller", clientCA, pki.Subject{Name: "system:kube-controller-manager"}},
 		{"client-scheduler", clientCA, pki.Subject{Name: "system:kube-scheduler"}},
+		{"etcd/server-client", etcdCA, pki.Subject{Name: "etcd-server", Peer: true, Hosts: peers}},
+		{"etcd/client", etcdCA, pki.Subject{Name: "etcd-client"}},
+		{"etcd/peer-server-client", peerCA, pki.Subject{Name: "etcd-peer", Peer: true, Hosts: peers}},
 		{"client-kube-apiserver", clientCA, pki.Subject{Name: "system:apiserver", Groups: []string{"system:masters"}}},
 	}
 	for _, issue := range issues {

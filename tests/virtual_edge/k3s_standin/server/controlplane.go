@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,17 +17,7 @@ func apiServerAddress(settings config.Server) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(settings.Port+1))
 }
 
-func startDatastore(components *process.Group, paths paths) error {
-	folder := paths.in("db", "etcd")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	return components.Add(process.Component("etcd", []string{folder, etcdSocket(paths)}, nil))
-}
-
-func etcdSocket(paths paths) string { return paths.in("db", "etcd.sock") }
-
-func startAPIServer(components *process.Group, settings config.Server, paths paths) error {
+func startAPIServer(components *process.Group, settings config.Server, paths paths, store *store) error {
 	issuer := "https://kubernetes.default.svc." + settings.ClusterDomain
 	own := map[string]string{
 		"advertise-address":                  settings.AdvertiseAddress,
@@ -38,7 +29,6 @@ func startAPIServer(components *process.Group, settings config.Server, paths pat
 		"client-ca-file":                     paths.tls("client-ca.crt"),
 		"enable-admission-plugins":           "NodeRestriction",
 		"enable-aggregator-routing":          "true",
-		"etcd-servers":                       "unix://" + etcdSocket(paths),
 		"kubelet-certificate-authority":      paths.tls("server-ca.crt"),
 		"kubelet-client-certificate":         paths.tls("client-kube-apiserver.crt"),
 		"kubelet-client-key":                 paths.tls("client-kube-apiserver.key"),
@@ -60,13 +50,15 @@ func startAPIServer(components *process.Group, settings config.Server, paths pat
 		"tls-cert-file":                      paths.tls("serving-kube-apiserver.crt"),
 		"tls-private-key-file":               paths.tls("serving-kube-apiserver.key"),
 	}
+	maps.Copy(own, store.arguments())
 	return components.Add(process.Component("kube-apiserver",
 		config.Arguments(own, settings.APIServerArgs), nil))
 }
 
-// startControllers starts what needs a ready API. No leader election: there is one server, and
-// after a restart nobody should wait for an old lease to run out.
-func startControllers(components *process.Group, settings config.Server, paths paths) error {
+// startControllers starts what needs a ready API. A server that is alone elects no leader: after a
+// restart nobody should wait for an old lease to run out.
+func startControllers(components *process.Group, settings config.Server, paths paths, store *store) error {
+	elect := strconv.FormatBool(store.shared())
 	for name, user := range map[string]string{"controller": "client-controller", "scheduler": "client-scheduler"} {
 		if err := writeComponentKubeconfig(settings, paths, paths.cred(name+".kubeconfig"), user); err != nil {
 			return err
@@ -89,7 +81,7 @@ func startControllers(components *process.Group, settings config.Server, paths p
 		"cluster-signing-legacy-unknown-key-file":         paths.tls("server-ca.key"),
 		"configure-cloud-routes":                          "false",
 		"kubeconfig":                                      controller,
-		"leader-elect":                                    "false",
+		"leader-elect":                                    elect,
 		"profiling":                                       "false",
 		"root-ca-file":                                    paths.tls("server-ca.crt"),
 		"service-account-private-key-file":                paths.tls("service.key"),
@@ -107,7 +99,7 @@ func startControllers(components *process.Group, settings config.Server, paths p
 		"authorization-kubeconfig":  scheduler,
 		"bind-address":              "127.0.0.1",
 		"kubeconfig":                scheduler,
-		"leader-elect":              "false",
+		"leader-elect":              elect,
 		"profiling":                 "false",
 	}
 	return components.Add(process.Component("kube-scheduler",

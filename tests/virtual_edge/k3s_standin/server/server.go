@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"k3sstandin/agent"
+	"k3sstandin/bootstrap"
 	"k3sstandin/config"
 	"k3sstandin/kubeapi"
 	"k3sstandin/logs"
@@ -35,13 +37,28 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 	if err != nil {
 		return err
 	}
+	store, err := chooseStore(settings, paths)
+	if err != nil {
+		return preparing(err)
+	}
+	password, err := serverPassword(settings.Node.Token, paths)
+	if err != nil {
+		return preparing(err)
+	}
+	if err := takeOver(ctx, store, settings, password, paths); err != nil {
+		return preparing(err)
+	}
 	certificates, err := issueCertificates(settings, paths)
 	if err != nil {
-		return fmt.Errorf("preparing server: %w", err)
+		return preparing(err)
 	}
-	passwords, err := prepareTokens(&settings, paths, certificates.serverCA.PEM)
+	tokens, err := newTokens(settings, password, paths, certificates.serverCA.PEM)
 	if err != nil {
-		return fmt.Errorf("preparing server: %w", err)
+		return preparing(err)
+	}
+	vault, err := openVault(store, paths)
+	if err != nil {
+		return preparing(err)
 	}
 	// The port first: when something else has it, nothing has been started yet.
 	address := net.JoinHostPort(settings.BindAddress, strconv.Itoa(settings.Port))
@@ -53,12 +70,6 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 	components := process.NewGroup()
 	defer components.Stop(stopPatience)
 	defer listener.Close()
-	if err := startDatastore(components, paths); err != nil {
-		return err
-	}
-	if err := startAPIServer(components, settings, paths); err != nil {
-		return err
-	}
 	api, err := adminClient(settings, paths)
 	if err != nil {
 		return err
@@ -67,22 +78,22 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 	serving := make(chan error, 1)
 	go func() {
 		serving <- (&supervisor.Supervisor{
-			ServerCA:  certificates.serverCA,
-			ClientCA:  certificates.clientCA,
-			Passwords: passwords,
-			Agent: supervisor.AgentConfig{
-				ClusterCIDR:   settings.ClusterCIDR,
-				ServiceCIDR:   settings.ServiceCIDR,
-				ClusterDNS:    settings.ClusterDNS,
-				ClusterDomain: settings.ClusterDomain,
-				APIServiceIP:  settings.APIServiceIP(),
-			},
+			ServerCA: certificates.serverCA,
+			ClientCA: certificates.clientCA,
+			IsNode:   tokens.isNode,
+			IsServer: tokens.isServer,
+			Agent:    agentConfig(settings),
 			API: supervisor.APIProxy(&url.URL{Scheme: "https", Host: apiServerAddress(settings)},
 				certificates.serverCA, certificates.clientCA, certificates.frontProxy),
 			Ensure: func(ctx context.Context, node, password string) error {
 				return nodepassword.Ensure(ctx, api, node, password)
 			},
-			Ready: ready.Load,
+			Ready:     ready.Load,
+			Bootstrap: func() (bootstrap.Files, error) { return bootstrap.Read(paths.in("tls")) },
+			AddMember: store.addMember,
+			Rotate: func(ctx context.Context, token string) error {
+				return tokens.rotate(token, func(password string) error { return vault.save(ctx, password) })
+			},
 		}).Serve(ctx, listener, certificates.serving)
 	}()
 	logs.Infof("Server listening on %s", address)
@@ -90,11 +101,20 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 	failed := make(chan error, 1)
 	go func() {
 		failed <- func() error {
+			if err := store.start(ctx, components); err != nil {
+				return err
+			}
+			if err := patiently(ctx, func() error { return vault.reconcile(ctx, password) }); err != nil {
+				return preparing(err)
+			}
+			if err := startAPIServer(components, settings, paths, store); err != nil {
+				return err
+			}
 			if err := waitForAPI(ctx, api); err != nil {
 				return err
 			}
 			logs.Infof("Kube API server is now running")
-			if err := startControllers(components, settings, paths); err != nil {
+			if err := startControllers(components, settings, paths, store); err != nil {
 				return err
 			}
 			if err := writeKubeconfig(settings, paths); err != nil {
@@ -104,9 +124,10 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 				return err
 			}
 			ready.Store(true)
-			go followNodes(ctx, api, identity.Name)
-			settings.Node.ServerURL = localURL(settings)
-			if err := agent.Start(ctx, settings.Node, identity, components); err != nil {
+			go (&nodeKeeper{api: api, self: identity.Name, store: store}).follow(ctx)
+			node := settings.Node
+			node.ServerURL, node.Token = localURL(settings), tokens.serverToken()
+			if err := agent.Start(ctx, node, identity, components); err != nil {
 				return err
 			}
 			return notifier.Send("READY=1", "STATUS=stand-in server is running")
@@ -131,6 +152,53 @@ func Run(ctx context.Context, settings config.Server, notifier sdnotify.Notifier
 			}
 			failed = nil
 		}
+	}
+}
+
+func preparing(err error) error { return fmt.Errorf("preparing server: %w", err) }
+
+// takeOver gets the authorities of a cluster that is there already.
+func takeOver(ctx context.Context, store *store, settings config.Server, password string, paths paths) error {
+	if store.joining {
+		return store.joinCluster(ctx, settings, paths)
+	}
+	if !store.external {
+		return nil
+	}
+	vault, err := openVault(store, paths)
+	if err != nil {
+		return err
+	}
+	found, err := vault.load(ctx, password)
+	if found {
+		logs.Infof("Certificates of the cluster taken over from its data store")
+	}
+	return err
+}
+
+// patiently tries again what fails because etcd has just started; another token is another matter.
+func patiently(ctx context.Context, try func() error) error {
+	var err error
+	for range 20 {
+		if err = try(); err == nil || errors.Is(err, bootstrap.ErrOtherToken) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+func agentConfig(settings config.Server) supervisor.AgentConfig {
+	return supervisor.AgentConfig{
+		ClusterCIDR:   settings.ClusterCIDR,
+		ServiceCIDR:   settings.ServiceCIDR,
+		ClusterDNS:    settings.ClusterDNS,
+		ClusterDomain: settings.ClusterDomain,
+		APIServiceIP:  settings.APIServiceIP(),
 	}
 }
 

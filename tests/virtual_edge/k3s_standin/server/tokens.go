@@ -1,58 +1,101 @@
 package server
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 
 	"k3sstandin/config"
 	"k3sstandin/pki"
 	"k3sstandin/token"
 )
 
-// prepareTokens settles the server's token (given, kept from the last start, or new), writes
-// the token files of k3s and returns the passwords with which a node may join.
-func prepareTokens(settings *config.Server, paths paths, caPEM []byte) ([]string, error) {
-	given, err := passwordOf(settings.Node.Token)
-	if err != nil {
-		return nil, err
+// tokens are the passwords of the server's tokens. One given as agent-token lets agents join, the
+// server's own lets everybody.
+type tokens struct {
+	paths  paths
+	ca     []byte
+	mutex  sync.Mutex
+	server string
+	agent  string // "" when agents have no token of their own
+}
+
+// serverPassword settles the server's token: given, kept from the last start, or new.
+func serverPassword(given string, paths paths) (string, error) {
+	password, err := passwordOf(given)
+	if err != nil || password != "" {
+		return password, err
 	}
 	kept, err := keptPassword(paths.in("token"))
-	if err != nil {
-		return nil, err
+	if err != nil || kept != "" {
+		return kept, err
 	}
-	switch {
-	case given == "" && kept == "":
-		given = token.NewPassword()
-	case given == "":
-		given = kept
-	case kept != "" && given != kept:
-		// k3s encrypts the cluster's certificates with the token and cannot read them with another.
-		return nil, errors.New("bootstrap data already found and encrypted with different token")
-	}
-	agentPassword, err := passwordOf(settings.AgentToken)
+	return token.NewPassword(), nil
+}
+
+// newTokens writes the token files of k3s.
+func newTokens(settings config.Server, password string, paths paths, caPEM []byte) (*tokens, error) {
+	agent, err := passwordOf(settings.AgentToken)
 	if err != nil {
 		return nil, fmt.Errorf("agent-token: %w", err)
 	}
-	passwords := []string{given}
-	agentToken := token.Format(caPEM, "server", given)
-	if agentPassword != "" {
-		passwords = append(passwords, agentPassword)
-		agentToken = token.Format(caPEM, "node", agentPassword)
+	t := &tokens{paths: paths, ca: caPEM, server: password, agent: agent}
+	return t, t.write()
+}
+
+func (t *tokens) write() error {
+	agentToken := t.serverToken()
+	if t.agent != "" {
+		agentToken = token.Format(t.ca, "node", t.agent)
 	}
-	serverToken := token.Format(caPEM, "server", given)
-	for name, text := range map[string]string{"token": serverToken, "agent-token": agentToken} {
-		if err := pki.WriteFile(paths.in(name), []byte(text+"\n"), 0o600); err != nil {
-			return nil, err
+	for name, text := range map[string]string{"token": t.serverToken(), "agent-token": agentToken} {
+		if err := pki.WriteFile(t.paths.in(name), []byte(text+"\n"), 0o600); err != nil {
+			return err
 		}
 	}
-	if err := linkTo(paths.in("node-token"), "agent-token"); err != nil {
-		return nil, err
+	return linkTo(t.paths.in("node-token"), "agent-token")
+}
+
+func (t *tokens) serverToken() string { return token.Format(t.ca, "server", t.server) }
+
+// isServer reports whether a password is the server token's.
+func (t *tokens) isServer(password string) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return same(t.server, password)
+}
+
+// isNode reports whether a node may join with a password.
+func (t *tokens) isNode(password string) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return same(t.server, password) || t.agent != "" && same(t.agent, password)
+}
+
+func same(known, given string) bool {
+	return subtle.ConstantTimeCompare([]byte(known), []byte(given)) == 1
+}
+
+// rotate replaces the server token; save is told the new password before anything counts.
+func (t *tokens) rotate(text string, save func(password string) error) error {
+	password, err := passwordOf(text)
+	if err != nil {
+		return err
 	}
-	settings.Node.Token = serverToken
-	return passwords, nil
+	if password == "" {
+		password = token.NewPassword()
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if err := save(password); err != nil {
+		return err
+	}
+	t.server = password
+	return t.write()
 }
 
 func passwordOf(text string) (string, error) {

@@ -1,9 +1,9 @@
 package server
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"k3sstandin/config"
@@ -12,54 +12,75 @@ import (
 
 const ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
-func prepare(t *testing.T, folder, given, agent string) ([]string, error) {
+func prepare(t *testing.T, folder, given, agent string) *tokens {
 	t.Helper()
-	settings := config.Server{Node: config.Node{Token: given}, AgentToken: agent}
-	return prepareTokens(&settings, newPaths(folder), []byte(ca))
+	paths := newPaths(folder)
+	password, err := serverPassword(given, paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := newTokens(config.Server{AgentToken: agent}, password, paths, []byte(ca))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
 }
 
-func TestTheTokenIsKeptAndMayNotChange(t *testing.T) {
+func TestTheTokenIsKept(t *testing.T) {
 	folder := t.TempDir()
-	if passwords, err := prepare(t, folder, "first", ""); err != nil || strings.Join(passwords, " ") != "first" {
-		t.Fatalf("got %q, %v", passwords, err)
+	for _, given := range []string{"first", "", token.Format([]byte(ca), "server", "first")} {
+		if tokens := prepare(t, folder, given, ""); !tokens.isServer("first") || !tokens.isNode("first") {
+			t.Errorf("given %q: not kept", given)
+		}
 	}
-	if passwords, err := prepare(t, folder, "", ""); err != nil || passwords[0] != "first" {
-		t.Errorf("not kept: %q, %v", passwords, err)
-	}
-	if passwords, err := prepare(t, folder, token.Format([]byte(ca), "server", "first"), ""); err != nil || passwords[0] != "first" {
-		t.Errorf("the secure form of the same token: %q, %v", passwords, err)
-	}
-	_, err := prepare(t, folder, "second", "")
-	if err == nil || err.Error() != "bootstrap data already found and encrypted with different token" {
-		t.Errorf("got %v", err)
+	if tokens := prepare(t, folder, "second", ""); tokens.isServer("first") {
+		t.Error("the kept one counts more than the given one")
 	}
 }
 
 func TestAServerWithoutTokenMakesOne(t *testing.T) {
-	passwords, err := prepare(t, t.TempDir(), "", "")
-	if err != nil || len(passwords) != 1 || len(passwords[0]) != 32 {
-		t.Errorf("got %q, %v", passwords, err)
+	password, err := serverPassword("", newPaths(t.TempDir()))
+	if err != nil || len(password) != 32 {
+		t.Errorf("got %q, %v", password, err)
 	}
 }
 
 func TestTokenFilesAreThoseOfK3s(t *testing.T) {
 	folder := t.TempDir()
-	if _, err := prepare(t, folder, "first", "agents"); err != nil {
-		t.Fatal(err)
+	tokens := prepare(t, folder, "first", "agents")
+	if tokens.isServer("agents") || !tokens.isNode("agents") || tokens.isNode("other") || tokens.isNode("") {
+		t.Error("the agents' token lets agents in, and nobody else")
 	}
-	for name, want := range map[string]string{
-		"token":      token.Format([]byte(ca), "server", "first"),
-		"node-token": token.Format([]byte(ca), "node", "agents"),
-	} {
-		file := filepath.Join(folder, "server", name)
-		data, err := os.ReadFile(file)
-		if err != nil || string(data) != want+"\n" {
-			t.Errorf("%s: got %q, %v", name, data, err)
-		}
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", name, info, err)
+	check := func(server string) {
+		t.Helper()
+		for name, want := range map[string]string{
+			"token":      token.Format([]byte(ca), "server", server),
+			"node-token": token.Format([]byte(ca), "node", "agents"),
+		} {
+			file := filepath.Join(folder, "server", name)
+			data, err := os.ReadFile(file)
+			if err != nil || string(data) != want+"\n" {
+				t.Errorf("%s: got %q, %v", name, data, err)
+			}
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
 		}
 	}
+	check("first")
+	if err := tokens.rotate("second", func(string) error { return errors.New("no etcd") }); err == nil || !tokens.isServer("first") {
+		t.Errorf("what was not saved counts: %v", err)
+	}
+	check("first")
+	var saved string
+	err := tokens.rotate("second", func(password string) error {
+		saved = password
+		return nil
+	})
+	if err != nil || saved != "second" || tokens.isServer("first") || !tokens.isServer("second") {
+		t.Errorf("not rotated: %q, %v", saved, err)
+	}
+	check("second")
 }
 
 func TestCertificatesServeTheNamesOfTheServer(t *testing.T) {

@@ -4,7 +4,6 @@ package supervisor
 
 import (
 	"context"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"k3sstandin/bootstrap"
+	"k3sstandin/etcd"
 	"k3sstandin/logs"
 	"k3sstandin/nodepassword"
 	"k3sstandin/pki"
@@ -40,15 +41,22 @@ type AgentConfig struct {
 
 // Supervisor answers joining nodes.
 type Supervisor struct {
-	ServerCA  *pki.Authority
-	ClientCA  *pki.Authority
-	Passwords []string // of the tokens with which a node may join
-	Agent     AgentConfig
-	API       http.Handler // kube-apiserver
+	ServerCA *pki.Authority
+	ClientCA *pki.Authority
+	// IsNode and IsServer report whether a node or a server may join with a token's password.
+	IsNode, IsServer func(password string) bool
+	Agent            AgentConfig
+	API              http.Handler // kube-apiserver
 	// Ensure verifies or stores a node's password; nil as long as the API is not ready.
 	Ensure func(ctx context.Context, node, password string) error
 	// Ready reports whether the API answers.
 	Ready func() bool
+	// Bootstrap returns what another server needs of this one.
+	Bootstrap func() (bootstrap.Files, error)
+	// AddMember announces another server's member of etcd.
+	AddMember func(ctx context.Context, wanted etcd.Member) ([]etcd.Member, error)
+	// Rotate replaces the server token.
+	Rotate func(ctx context.Context, token string) error
 }
 
 // Serve listens until the context ends.
@@ -89,6 +97,10 @@ func (s *Supervisor) handler() http.Handler {
 	mux.Handle(Prefix+"serving-kubelet.crt", s.joining(s.servingKubelet))
 	mux.Handle(Prefix+"client-kubelet.crt", s.joining(s.clientKubelet))
 	mux.Handle(Prefix+"client-k3s-controller.crt", s.joining(s.clientController))
+	mux.Handle("GET "+Prefix+"server-bootstrap", s.forServers(s.bootstrap))
+	mux.Handle("GET "+Prefix+"encrypt/status", s.forServers(s.encryption))
+	mux.Handle("POST "+Prefix+"etcd-members", s.forServers(s.addMember))
+	mux.Handle("PUT "+Prefix+"token", s.forServers(s.rotate))
 	mux.Handle("/", s.API)
 	return mux
 }
@@ -102,7 +114,7 @@ func (s *Supervisor) joining(next http.HandlerFunc) http.Handler {
 			return
 		}
 		user, password, given := r.BasicAuth()
-		if given && (user == "node" || user == "server") && s.knows(password) {
+		if given && (user == "node" && s.IsNode(password) || user == "server" && s.IsServer(password)) {
 			next(w, r)
 			return
 		}
@@ -110,12 +122,58 @@ func (s *Supervisor) joining(next http.HandlerFunc) http.Handler {
 	})
 }
 
-func (s *Supervisor) knows(password string) bool {
-	known := 0
-	for _, candidate := range s.Passwords {
-		known |= subtle.ConstantTimeCompare([]byte(candidate), []byte(password))
+// forServers lets a request through that carries the server token.
+func (s *Supervisor) forServers(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, given := r.BasicAuth()
+		switch {
+		case given && user == "server" && s.IsServer(password):
+			next(w, r)
+		case given && s.IsNode(password):
+			http.Error(w, "Forbidden", http.StatusForbidden)
+		default:
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		}
+	})
+}
+
+func (s *Supervisor) bootstrap(w http.ResponseWriter, _ *http.Request) {
+	files, err := s.Bootstrap()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
-	return known == 1
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(files)
+}
+
+// encryption says that secrets are stored as they are; k3s's answer has the same key.
+func (s *Supervisor) encryption(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(map[string]any{"enable": false})
+}
+
+func (s *Supervisor) addMember(w http.ResponseWriter, r *http.Request) {
+	var wanted etcd.Member
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&wanted); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	members, err := s.AddMember(r.Context(), wanted)
+	etcd.Reply(w, members, err)
+}
+
+func (s *Supervisor) rotate(w http.ResponseWriter, r *http.Request) {
+	var wanted struct {
+		NewToken string `json:"newToken"`
+	}
+	err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&wanted)
+	if err == nil {
+		err = s.Rotate(r.Context(), wanted.NewToken)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }
 
 func (s *Supervisor) config(w http.ResponseWriter, _ *http.Request) {

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"k3sstandin/bootstrap"
+	"k3sstandin/etcd"
 	"k3sstandin/nodepassword"
 	"k3sstandin/pki"
 )
@@ -62,9 +64,11 @@ func newCluster(t *testing.T, api http.HandlerFunc) *cluster {
 		t.Fatal(err)
 	}
 	c.supervisor = &Supervisor{
-		ServerCA: c.serverCA, ClientCA: c.clientCA, Passwords: []string{"secret"},
-		API:   APIProxy(target, c.serverCA, c.clientCA, frontProxy),
-		Ready: func() bool { return c.ready },
+		ServerCA: c.serverCA, ClientCA: c.clientCA,
+		IsNode:   func(password string) bool { return password == "secret" || password == "agents" },
+		IsServer: func(password string) bool { return password == "secret" },
+		API:      APIProxy(target, c.serverCA, c.clientCA, frontProxy),
+		Ready:    func() bool { return c.ready },
 		Ensure: func(_ context.Context, node, password string) error {
 			if known, present := c.passwords[node]; present && known != password {
 				return fmt.Errorf("unable to verify: %w", nodepassword.ErrVerify)
@@ -194,6 +198,47 @@ func TestJoiningNeedsTheToken(t *testing.T) {
 	}
 	if code, _ := c.do(t, c.get(t, Prefix+"nothing")); code != 404 {
 		t.Errorf("unknown path: %d", code)
+	}
+}
+
+func TestOnlyTheServerTokenOpensWhatServersNeed(t *testing.T) {
+	c := newCluster(t, noAPI)
+	rotated := ""
+	c.supervisor.Bootstrap = func() (bootstrap.Files, error) { return bootstrap.Files{"service.key": []byte("k")}, nil }
+	c.supervisor.AddMember = func(_ context.Context, wanted etcd.Member) ([]etcd.Member, error) {
+		return []etcd.Member{wanted}, nil
+	}
+	c.supervisor.Rotate = func(_ context.Context, token string) error {
+		rotated = token
+		return nil
+	}
+	for _, test := range []struct {
+		method, path, body, user, password string
+		code                               int
+		answer                             string
+	}{
+		{"GET", "server-bootstrap", "", "server", "secret", 200, `{"service.key":"aw=="}`},
+		{"GET", "server-bootstrap", "", "node", "agents", 403, "Forbidden"},
+		{"GET", "server-bootstrap", "", "server", "agents", 403, "Forbidden"},
+		{"GET", "server-bootstrap", "", "server", "wrong", 401, "Unauthorized"},
+		{"GET", "encrypt/status", "", "server", "secret", 200, `{"enable":false}`},
+		{"GET", "encrypt/status", "", "server", "wrong", 401, "Unauthorized"},
+		{"POST", "etcd-members", `{"Name":"n-1"}`, "server", "secret", 200, `[{"ID":"0","Name":"n-1","PeerURL":"","Learner":false,"Self":false}]`},
+		{"POST", "etcd-members", "{}", "node", "secret", 403, "Forbidden"},
+		{"PUT", "token", `{"newToken":"next"}`, "server", "wrong", 401, "Unauthorized"},
+		{"PUT", "token", `{"newToken":"next"}`, "server", "secret", 200, ""},
+	} {
+		request, err := http.NewRequest(test.method, c.base+Prefix+test.path, strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth(test.user, test.password)
+		if code, text := c.do(t, request); code != test.code || strings.TrimSpace(text) != test.answer {
+			t.Errorf("%s %s as %s:%s: %d %q", test.method, test.path, test.user, test.password, code, text)
+		}
+	}
+	if rotated != "next" {
+		t.Errorf("rotated to %q", rotated)
 	}
 }
 
