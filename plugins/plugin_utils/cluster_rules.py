@@ -122,7 +122,7 @@ def _check_one_address(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
     variable = "k3s_server_url"
     yield from _check_same(hosts, variable, str, "one address of the API server")
     nodes = [host for host in hosts if is_node(host) and variable not in _unclear(host)]
-    without = [host.host for host in nodes if host.values.get(variable) is None]
+    without = [host.host for host in nodes if not host.values.get(variable)]
     if without and len(without) < len(nodes):
         rule = (
             f"there must be one way to reach the API server, but {', '.join(without)} would take "
@@ -135,7 +135,7 @@ def _check_one_address(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 def _check_same(
     hosts: Sequence[HostVariables], variable: str, key: Callable[[Any], str], what: str
 ) -> Iterator[Problem]:
-    holders = [host for host in hosts if is_node(host) and host.values.get(variable) is not None]
+    holders = [host for host in hosts if is_node(host) and host.values.get(variable)]
     if len({key(host.values[variable]) for host in holders}) > 1:
         names = ", ".join(host.host for host in holders)
         rule = f"there must be {what} for the whole cluster, but it differs between {names}"

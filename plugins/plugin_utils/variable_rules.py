@@ -169,6 +169,7 @@ VALUE_RULES: Mapping[str, Rule] = {
     "k3s_config_agent": k3s_config,
     "k3s_config_host": k3s_config,
     "k3s_config_server": k3s_config,
+    "k3s_drain_timeout": whole_number(1),
     "k3s_kubelet_config": kubelet_config,
     "k3s_mirror_url": text(
         r"(https?://[^\s@]+)?",
@@ -182,7 +183,7 @@ VALUE_RULES: Mapping[str, Rule] = {
         r"""(https?://[^\s"'\\]+)?""", "an address that begins with https:// or http://"
     ),
     "k3s_registries": registries,
-    "k3s_server_url": text(r"https://[^/\s]+", "https://ADDRESS:PORT without a path"),
+    "k3s_server_url": text(r"(https://[^/\s]+)?", "https://ADDRESS:PORT without a path"),
     "k3s_token": token,
     "k3s_version": text(
         r"v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?\+[0-9A-Za-z.]+",

@@ -62,7 +62,7 @@ PLACES = {
     "_k3s_config_dir": "{{ board }}/etc",
     "_k3s_unit_dir": "{{ board }}/units",
     "_k3s_invocation": "{{ board }}/invocation",
-    "_k3s_reach_tries": 1,
+    "_k3s_reach_patience": 0,
 }
 
 # What the module k3s_host_info returns of a board that lacks nothing, as far as the role looks.
@@ -78,7 +78,19 @@ READING: dict[str, Any] = {
         {"interface": "wlan0", "address": "198.51.100.9", "network": "198.51.100.0/24"},
     ],
     "image_archives": [],
-    "files": dict.fromkeys(("other_unit", "registries", "environment", "kubelet"), "absent"),
+    "files": dict.fromkeys(
+        (
+            "other_unit",
+            "unit",
+            "founded",
+            "member",
+            "joined",
+            "registries",
+            "environment",
+            "kubelet",
+        ),
+        "absent",
+    ),
 }
 
 

@@ -187,7 +187,7 @@ def test_node_that_is_not_ready(edge: Edge) -> None:
         f"The node unready is not Ready with version {VERSION}, wanted {VERSION}: kubelet says so."
     )
     assert messages["absent"].startswith(
-        "k3s-agent runs, but server does not show the node absent: Error from server (NotFound)"
+        "k3s-agent runs, but the API server does not show the node absent: Error from server"
     )
 
 

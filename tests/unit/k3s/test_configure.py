@@ -75,7 +75,7 @@ def test_certificate_covers_the_address(edge: Edge) -> None:
         "one": ["edge.example", "192.0.2.11"],
         "given": ["edge.example"],
     }
-    assert edge.value("k3s_server_url", extra=own)["v6"] == "https://[2001:db8::11]:6443"
+    assert edge.value("_k3s_own_url", extra=own)["v6"] == "https://[2001:db8::11]:6443"
 
 
 def test_secrets_are_not_displayed(edge: Edge) -> None:
