@@ -17,13 +17,23 @@ from typing import Any
 
 from ansible_collections.rocknpu.edge.plugins.module_utils.resource_name import check_resource_name
 
+from .path_rules import (
+    PERMISSIONS,
+    device_path,
+    directory_to_write,
+    file_to_write,
+    mount_target,
+)
 from .variable_types import is_whole_number
 
 Rule = Callable[[Any], "str | None"]
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
+# It is also the value of the label kubernetes.io/hostname, which has 63 characters at most.
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*")
+_NODE_NAME = re.compile(rf"(?=.{{1,63}}$){_LABEL}(?:\.{_LABEL})*")
+
+_PORT = re.compile(r"(?:[^:]*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
 # Keys of k3s' config.yaml that the role k3s writes from a variable of its own.
 _OWNED_KEYS = {
@@ -60,6 +70,25 @@ def text(pattern: str, meaning: str) -> Rule:
     return check
 
 
+def each(target: Callable[[str], str | None], meaning: str) -> Rule:
+    """Return the rule that a value is a list whose entries have a target, each its own."""
+
+    def check(value: Any) -> str | None:
+        if not isinstance(value, list):
+            return "must be a list"
+        seen = set()
+        for number, entry in enumerate(value, start=1):
+            found = target(entry) if isinstance(entry, str) else None
+            if found is None:
+                return f"has an entry, number {number}, that is not {meaning}"
+            if found in seen:
+                return f"has an entry, number {number}, that repeats another"
+            seen.add(found)
+        return None
+
+    return check
+
+
 def resource_name(value: Any) -> str | None:
     """Check the name of an extended resource by Kubernetes' own rule."""
     if not isinstance(value, str):
@@ -70,11 +99,11 @@ def resource_name(value: Any) -> str | None:
 
 def node_name(value: Any) -> str | None:
     """Check the name of a node."""
-    if isinstance(value, str) and _SUBDOMAIN.fullmatch(value):
+    if isinstance(value, str) and _NODE_NAME.fullmatch(value):
         return None
     return (
         "must be a node name by RFC 1123: lower-case letters, digits, '-' and '.', beginning and "
-        "ending with a letter or digit"
+        "ending with a letter or digit, at most 63 characters"
     )
 
 
@@ -154,14 +183,29 @@ def no_proxy(value: Any) -> str | None:
     return "must be a list of host names, domains, addresses or networks"
 
 
+def listen(value: Any) -> str | None:
+    """Check where to listen: HOST:PORT, :PORT or nothing."""
+    found = _PORT.fullmatch(value) if isinstance(value, str) else None
+    if value == "" or (found and 1 <= int(found[1]) <= 65535):
+        return None
+    return "must be ADDRESS:PORT, :PORT or empty, with a port to 65535 and brackets around IPv6"
+
+
 VALUE_RULES: Mapping[str, Rule] = {
+    "device_plugin_cache_dir": directory_to_write,
+    "device_plugin_extra_devices": each(device_path, "/dev/NAME or /dev/NAME:PERMISSIONS"),
     "device_plugin_image_base": text(r"[^\s]+", "the name of an image"),
     "device_plugin_image_registry": text(
         r"([a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*/?)?",
         "a registry and a path in lower case, such as registry.example.org/edge",
     ),
+    "device_plugin_listen": listen,
     "device_plugin_max_contexts": whole_number(1),
-    "device_plugin_max_shares_per_container": whole_number(1),
+    "device_plugin_max_shares_per_container": whole_number(1, 100),
+    "device_plugin_mounts": each(
+        mount_target, "HOST, HOST:CONTAINER or HOST:CONTAINER:ro|rw with absolute paths"
+    ),
+    "device_plugin_permissions": text(PERMISSIONS, "letters out of r, w and m, each once"),
     "device_plugin_resource": resource_name,
     "device_plugin_shares": whole_number(1, 100),
     "k3s_checksum": text(r"([0-9a-fA-F]{64})?", "a SHA-256, 64 hexadecimal digits"),
@@ -171,6 +215,7 @@ VALUE_RULES: Mapping[str, Rule] = {
     "k3s_config_server": k3s_config,
     "k3s_drain_timeout": whole_number(1),
     "k3s_kubelet_config": kubelet_config,
+    "k3s_kubeconfig": file_to_write,
     "k3s_mirror_url": text(
         r"(https?://[^\s@]+)?",
         "an address that begins with https:// or http://, without a password",

@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+# More digits than any number here has are a slip, and Python refuses to read thousands of them.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEAN_WORDS = frozenset(
     {"yes", "no", "true", "false", "on", "off", "y", "n", "t", "f", "1", "0"}
@@ -84,6 +85,8 @@ def find_mismatches(place: str, value: Any, option: Mapping[str, Any]) -> Iterat
     choices = [str(choice) for choice in option.get("choices") or []]
     if choices and str(value) not in choices:
         yield Mismatch(place, f"must be one of {', '.join(choices)}", value)
+    elif value == "" and isinstance(option.get("default"), str) and option["default"]:
+        yield Mismatch(place, "is empty", value)
     if isinstance(value, dict) and option.get("options"):
         yield from _find_in_dictionary(place, value, option["options"])
 

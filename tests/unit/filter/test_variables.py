@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.rocknpu.edge.plugins.filter.inventory_problems import inventory_problems
 from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_rules import VALUE_RULES
+from rknpu_plugin.config import KEYS
 from unit.filter.conftest import make_hostvars
 
 SECRET = "sekrit token-5b"
@@ -40,7 +43,16 @@ def test_defaults_of_all_roles_are_sound(specs, problems_of):
         ("device_plugin_mode", "daemonset"),
         ("device_plugin_image_registry", ""),
         ("device_plugin_image_registry", "registry.example.org:5000/edge/npu"),
-        ("device_plugin_extra_devices", ["/dev/rga"]),
+        ("device_plugin_extra_devices", ["/dev/rga", "/dev/dri/card0:rw"]),
+        ("device_plugin_mounts", ["/usr/lib/librknnrt.so", "/a:/b", "/a:/c:ro", "/c:/d:rw"]),
+        ("device_plugin_listen", ""),
+        ("device_plugin_listen", ":9475"),
+        ("device_plugin_listen", "[::1]:9475"),
+        ("device_plugin_listen", "192.0.2.1:65535"),
+        ("device_plugin_permissions", "rwm"),
+        ("device_plugin_cache_dir", "~/.cache/not/yet/there"),
+        ("k3s_kubeconfig", "~/.kube/not/yet/there.yaml"),
+        ("k3s_node_name", "a" * 63),
         ("k3s_node_name", "rk3588-node-01.lan"),
         ("k3s_node_ip", "192.0.2.12"),
         ("k3s_node_ip", "2001:db8::12"),
@@ -99,8 +111,46 @@ def test_sound_values(problems_of, name, value):
         (
             "device_plugin_max_shares_per_container",
             "x",
-            'must be a whole number of 1 or more, not "x"',
+            'must be a whole number from 1 to 100, not "x"',
         ),
+        ("device_plugin_max_shares_per_container", 101, "must be a whole number from 1 to 100, n"),
+        ("device_plugin_max_contexts", "9" * 5000, "must be a whole number of 1 or more, not"),
+        *(
+            ("device_plugin_permissions", value, "must be letters out of r, w and m, each once")
+            for value in ["", "x", "rr", "rw\n", ["r"]]
+        ),
+        *(
+            ("device_plugin_listen", value, "must be ADDRESS:PORT, :PORT or empty, with a port to")
+            for value in ["9475", ":0", ":65536", ":99999", "::1:80", "host:", 9475, ":80\n"]
+        ),
+        *(
+            ("device_plugin_extra_devices", [value], "has an entry, number 1, that is not /dev/NAM")
+            for value in ["rga", "/dev", "/dev/../etc/shadow", "/dev/rga:x", "/dev/rga:", 1, {}]
+        ),
+        (
+            "device_plugin_extra_devices",
+            ["/dev/rga", "/dev//rga:r"],
+            "has an entry, number 2, that repeats another",
+        ),
+        *(
+            ("device_plugin_mounts", ["/a", value], "has an entry, number 2, that is not HOST, HO")
+            for value in ["b", "/", "/b:/", "/b:c", "/b:/c:rx", "/b:/c:ro:x", "/../b", ""]
+        ),
+        ("device_plugin_mounts", ["/a", "/b:/a"], "has an entry, number 2, that repeats another"),
+        ("device_plugin_cache_dir", "", "must be the path of a directory on the control node"),
+        (
+            "device_plugin_cache_dir",
+            "/etc/hostname/x/y",
+            "cannot be made on the control node, wher",
+        ),
+        ("device_plugin_image_dir", "", "is empty; set"),
+        ("k3s_kubeconfig", "", "must be the path of a file on the control node"),
+        ("k3s_kubeconfig", "~nobody-of-that-name/x", "must be the path of a file on the control"),
+        ("k3s_kubeconfig", "/etc", "must be the path of a file on the control node, where it is a"),
+        ("k3s_kubeconfig", "/etc/hostname/config", "cannot be made on the control node, where"),
+        ("k3s_kubeconfig", ["x"], "must be the path of a file on the control node, not a list"),
+        ("k3s_kubeconfig_context", "", "is empty; set"),
+        ("npu_device_group", "", "is empty; set"),
         (
             "device_plugin_resource",
             "npu",
@@ -109,6 +159,7 @@ def test_sound_values(problems_of, name, value):
         ("device_plugin_resource", 3, "must be text such as rocknpu.device/npu, not 3"),
         ("device_plugin_mode", "servic", 'must be one of service, daemonset, absent, not "servic"'),
         ("device_plugin_extra_devices", "/dev/rga", 'must be a list, not "/dev/rga"'),
+        ("device_plugin_mounts", {"/a": "/b"}, "must be a list, not a dictionary"),
         (
             "device_plugin_log_level",
             True,
@@ -116,7 +167,8 @@ def test_sound_values(problems_of, name, value):
         ),
         ("k3s_node_name", "Node_1", "must be a node name by RFC 1123"),
         ("k3s_node_name", 7, "must be a node name by RFC 1123"),
-        ("k3s_node_name", "a" * 254, "must be a node name by RFC 1123"),
+        ("k3s_node_name", "a" * 64, "must be a node name by RFC 1123"),
+        ("k3s_node_name", f"{'a' * 40}.{'b' * 23}", "must be a node name by RFC 1123"),
         ("k3s_node_ip", "192.0.2.300", "must be an IP address, or an IPv4 and an IPv6 address"),
         ("k3s_node_ip", "192.0.2.1,192.0.2.2", "must be an IP address, or an IPv4 and"),
         ("k3s_node_ip", 3221225996, "must be an IP address"),
@@ -162,6 +214,55 @@ def test_broken_rules_name_host_variable_rule_and_place(problems_of, name, value
     (sentence,) = problems_of(**{name: value})
     assert sentence.startswith(f"board-01: {name}: {rule}")
     assert sentence.endswith("; set it in host_vars/board-01.yml.")
+
+
+def test_read_only_home(problems_of, monkeypatch, tmp_path):
+    """Root may write anywhere, so the answer is not asked of the system here."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (tmp_path / "config").touch()
+    for name, path, rule in [
+        ("k3s_kubeconfig", "config", "is a file that this user may not write"),
+        (
+            "k3s_kubeconfig",
+            "a/b/config",
+            f"cannot be made on the control node, where this user may not write to {tmp_path}",
+        ),
+        ("device_plugin_cache_dir", "a", "cannot be made on the control node, where this user may"),
+    ]:
+        (sentence,) = problems_of(**{name: str(tmp_path / path)})
+        assert sentence.startswith(f"board-01: {name}: {rule}")
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("shares", [0, 1, 100, 101, True]),
+        ("max_contexts", [0, 1, 1000]),
+        ("max_shares_per_container", [0, 1, 100, 101]),
+        ("permissions", ["", "r", "rwm", "rr", "x", "rw\n"]),
+        ("listen", ["", ":1", ":0", ":65536", "a:1", "[::1]:1", "::1:1", "a", 1, ":1\n", "[a:1"]),
+        ("extra_devices", [["/dev/a"], ["/dev/a:rw"], ["/dev/a:"], ["/dev"], ["/dev/../a"], "a"]),
+        ("extra_devices", [["/dev/a", "/dev//a:r"], ["//dev/a"], ["/dev/a:rw:r"], [1], []]),
+        (
+            "mounts",
+            [["/a"], ["/a:/b"], ["/a:/b:rw"], ["/a:/b:x"], ["/a:b"], ["/"], ["/:/a"], "a"],
+        ),
+        ("mounts", [["/a", "/b:/a"], ["/a/../b"], ["/a:/b/.."], ["/a:/"], [""], ["/a:"], [{}]]),
+        ("log_level", ["info", "INFO", ""]),
+        ("resource", ["a.b/c", "a", "kubernetes.io/npu", ""]),
+    ],
+)
+def test_inventory_and_plugin_take_the_same(problems_of, key, values):
+    """The plugin stops at a value that it does not take, so the inventory must not have it."""
+    read = {one.name: one.read for one in KEYS}[key]
+    for value in values:
+        try:
+            read(value)
+        except ValueError:
+            taken = False
+        else:
+            taken = True
+        assert (problems_of(**{f"device_plugin_{key}": value}) == []) is taken, value
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.11:6443", "https://192.0.2.11/x"])

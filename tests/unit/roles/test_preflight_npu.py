@@ -100,7 +100,7 @@ def test_other_hosts_pass_and_tell_the_play_what_they_have(result, host, has):
 def test_all_problems_of_a_board_are_told_at_once(result):
     message = result.message("twice")
     assert "npu_device_group is no-such-group" in message
-    assert "device_plugin_extra_devices has rga" in message
+    assert "device_plugin_extra_devices has an entry, number 1, that is not /dev/NAME" in message
 
 
 def test_nothing_changes(result):
