@@ -12,8 +12,9 @@ description:
   - Checks the variables of hosts against the argument specifications of roles, and against the
     rules of this collection, before any host is contacted.
   - A variable that begins with a role's name must be an option of that role, have the option's
-    type, and follow its rule. Types are strict, V(two) is no number and V(438) no text, but numbers
-    and booleans may be text, as inventories in INI format have them.
+    type, and follow its rule. One that all but has the name of an option is taken for a slip.
+    Types are strict, V(two) is no number and V(438) no text, but numbers and booleans may be text,
+    as inventories in INI format have them.
   - The hosts that make up a cluster must fit together, for example have names of their own and one
     token.
   - Values of options with C(no_log) are never part of the answer.
@@ -69,12 +70,14 @@ _value:
 """
 
 import difflib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError  # type: ignore[import-untyped]
 from ansible_collections.rocknpu.edge.plugins.plugin_utils.cluster_rules import (
     AGENTS,
+    CONNECTION,
     SERVERS,
     Problem,
     find_cluster_problems,
@@ -89,6 +92,9 @@ from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_problems imp
 )
 from ansible_collections.rocknpu.edge.plugins.plugin_utils.variable_types import Options
 
+# One letter too many or too few, or two that changed places. k8s_token is another variable.
+_SLIP = 0.93
+
 
 def inventory_problems(
     hostvars: Mapping[str, Any], hosts: Sequence[str], specs: Mapping[str, Options]
@@ -99,8 +105,12 @@ def inventory_problems(
     specs = plain(specs)
     options = {name: option for role in specs.values() for name, option in role.items()}
     prefixes = tuple(f"{role}_" for role in specs)
+
+    def wanted(name: str) -> bool:
+        return name.startswith(prefixes) or name in CONNECTION
+
     checked = [
-        read_host(hostvars, host, lambda name: name.startswith(prefixes), frozenset(options))
+        read_host(hostvars, host, wanted, frozenset(options))
         for host in dict.fromkeys([*plain(hosts), *_cluster_members(hostvars, hosts)])
     ]
     problems = [
@@ -123,9 +133,17 @@ def _cluster_members(hostvars: Mapping[str, Any], hosts: Sequence[str]) -> list[
 
 
 def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Problem]:
-    for name in sorted({*host.values, *host.broken, *host.later}):
+    given = {*host.values, *host.broken, *host.later, *host.sealed} - CONNECTION
+    for name in sorted(given):
         if name not in options:
             yield _unknown(host.host, name, options)
+        elif name in host.sealed:
+            rule = "is encrypted, and the password of its vault is missing or another one"
+            remedy = (
+                "give it, with ansible-playbook's --ask-vault-pass or --vault-password-file, or in "
+                "the environment as ANSIBLE_VAULT_PASSWORD_FILE"
+            )
+            yield Problem(host.host, name, rule, remedy)
         elif name in host.broken:
             why = "" if options[name].get("no_log") else f": {host.broken[name]}"
             rule = f"its template cannot be resolved{why}"
@@ -136,12 +154,24 @@ def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Probl
             for place, rule in find_broken_rules(name, host.values[name], options[name]):
                 yield Problem(host.host, place, rule)
     for name, option in options.items():
-        if option.get("required") and name not in {*host.values, *host.broken, *host.later}:
+        if option.get("required") and name not in given:
             yield Problem(host.host, name, "is missing")
+    for name in sorted(host.others):
+        if _looks_like_option(name, tuple(options)):
+            yield _unknown(host.host, name, options)
+
+
+@functools.lru_cache(maxsize=None)
+def _looks_like_option(name: str, options: tuple[str, ...]) -> bool:
+    """Tell whether a name without a role's name at its beginning is a slip of the pen."""
+    plain_name = name.lower().replace("-", "_")
+    return not name.startswith("ansible_") and bool(
+        difflib.get_close_matches(plain_name, options, n=1, cutoff=_SLIP)
+    )
 
 
 def _unknown(host: str, name: str, options: Options) -> Problem:
-    close = difflib.get_close_matches(name, options, n=1)
+    close = difflib.get_close_matches(name.lower(), options, n=1)
     hint = f"did you mean {close[0]}? Rename" if close else "rename"
     return Problem(
         host, name, "no role of this collection has this variable", f"{hint} or remove it"

@@ -20,6 +20,9 @@ SERVERS = "k3s_server"
 AGENTS = "k3s_agent"
 _CLUSTER = "k3s_cluster"
 
+#: Variables of Ansible that rules look at.
+CONNECTION = frozenset({"ansible_host", "ansible_port"})
+
 
 class Problem(NamedTuple):
     """What is wrong at a host with a variable (or group), and what to do about it.
@@ -54,7 +57,7 @@ def _check_groups(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
 
 def _unclear(host: HostVariables) -> set[str]:
     """Names of the variables that cannot be judged (yet)."""
-    return {*host.broken, *host.later}
+    return {*host.broken, *host.later, *host.sealed}
 
 
 def _server_option(host: HostVariables, option: str) -> Any:
@@ -174,6 +177,18 @@ def _check_node_addresses(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
             yield Problem("inventory", "k3s_node_ip", rule, "give each host its own")
 
 
+def _check_machines(hosts: Sequence[HostVariables]) -> Iterator[Problem]:
+    holders: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for host in hosts:
+        if is_node(host) and not CONNECTION & _unclear(host):
+            address = str(host.values.get("ansible_host") or host.host)
+            holders[address, str(host.values.get("ansible_port") or 22)].append(host.host)
+    for (address, _port), names in holders.items():
+        if len(names) > 1:
+            rule = f"must be another machine for each, but {', '.join(names)} all have {address}"
+            yield Problem("inventory", "ansible_host", rule, "give each host its own")
+
+
 CLUSTER_RULES: Sequence[Callable[[Sequence[HostVariables]], Iterator[Problem]]] = (
     _check_groups,
     _check_datastore,
@@ -183,6 +198,7 @@ CLUSTER_RULES: Sequence[Callable[[Sequence[HostVariables]], Iterator[Problem]]] 
     _check_one_address,
     _check_node_names,
     _check_node_addresses,
+    _check_machines,
 )
 
 

@@ -30,7 +30,8 @@ class HostVariables(NamedTuple):
     """The variables of one host.
 
     values: variables by name; broken: the reason by the name of each that cannot be resolved;
-    later: names of those that cannot be judged before facts or role defaults are there.
+    sealed: names of those that cannot be decrypted; later: names of those that cannot be judged
+    before facts or role defaults are there; others: names of variables that were not wanted.
     """
 
     host: str
@@ -38,6 +39,8 @@ class HostVariables(NamedTuple):
     values: dict[str, Any]
     broken: dict[str, str]
     later: frozenset[str]
+    sealed: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
 
 
 def read_host(
@@ -59,17 +62,28 @@ def read_host(
     values: dict[str, Any] = {}
     broken: dict[str, str] = {}
     later: set[str] = set()
+    sealed: set[str] = set()
     for name in sorted(name for name in raw if wanted(name)):
         # A template may run any lookup, so any error may come out of it.
         try:
             values[name] = plain(templated[name], resolved=_UNRESOLVED_STAYS)
         except Exception as error:
-            if _waits(name, raw, defaulted):
+            if _is_about_vault(error):
+                sealed.add(name)
+            elif _waits(name, raw, defaulted):
                 later.add(name)
             else:
                 broken[name] = _first_line(error)
     groups = frozenset(plain(templated["group_names"])) if "group_names" in raw else frozenset()
-    return HostVariables(host, groups, values, broken, frozenset(later))
+    others = frozenset(name for name in raw if not wanted(name))
+    return HostVariables(host, groups, values, broken, frozenset(later), frozenset(sealed), others)
+
+
+def _is_about_vault(error: BaseException | None) -> bool:
+    # Those that ansible-core raises in templates have no base class with the others.
+    while error is not None and "Vault" not in type(error).__name__:
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def plain(value: Any, resolved: bool = False) -> Any:

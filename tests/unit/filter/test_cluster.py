@@ -122,6 +122,22 @@ def test_node_address_of_another_host(specs):
     assert "k3s_node_ip: must be unique in the cluster, but a, s all have 192.0.2.11;" in sentence
 
 
+@pytest.mark.parametrize(
+    ("server", "agent"),
+    [
+        ({"ansible_host": "192.0.2.11"}, {"ansible_host": "192.0.2.11"}),
+        ({}, {"ansible_host": "s"}),
+        ({"ansible_host": "x", "ansible_port": "22"}, {"ansible_host": "x"}),
+    ],
+)
+def test_one_machine_under_two_names(specs, server, agent):
+    (sentence,) = find({"s": TOKEN | server}, {"a": TOKEN | agent, "b": TOKEN}, specs)
+    assert sentence.startswith(
+        "inventory: ansible_host: must be another machine for each, but s, a all have "
+    )
+    assert find({"s": TOKEN | server}, {"a": TOKEN | agent | {"ansible_port": 2222}}, specs) == []
+
+
 def test_limit_does_not_hide_the_rest_of_the_cluster(specs):
     agents = {"a": TOKEN | {"k3s_node_name": "s"}, "b": {**TOKEN, "device_plugin_shares": 0}}
     (sentence,) = find({"s": TOKEN}, agents, specs, hosts=["a"])

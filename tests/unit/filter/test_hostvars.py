@@ -132,6 +132,20 @@ def encrypt(text: str) -> str:
     return "!vault |\n" + "\n".join(f"  {line}" for line in lines) + "\n"
 
 
+def test_vault_without_its_password(inventory, specs):
+    (inventory / "group_vars" / "all.yml").write_text(
+        f"""
+k3s_token: {encrypt("sekrit")}
+k3s_proxy: "http://{{{{ 'u:' ~ k3s_token }}}}@proxy"
+"""
+    )
+    sentences = find(inventory, specs)
+    for name, sentence in zip(("k3s_proxy", "k3s_token"), sentences, strict=True):
+        assert sentence.startswith(f"s, a: {name}: is encrypted, and the password of its vault is")
+        assert "ANSIBLE_VAULT_PASSWORD_FILE" in sentence
+        assert "sekrit" not in sentence
+
+
 def test_in_a_play(inventory):
     """One run of ansible-playbook, with a vault and with extra variables."""
     work = inventory.parent

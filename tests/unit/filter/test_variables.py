@@ -314,6 +314,11 @@ def test_other_secrets_are_never_shown(problems_of, name, value):
         ("device_plugin_share", "did you mean device_plugin_shares? Rename or remove it."),
         ("k3s_nodeip", "did you mean k3s_node_ip? Rename or remove it."),
         ("npu_zzzzzzzzzz", "rename or remove it."),
+        ("deviceplugin_shares", "did you mean device_plugin_shares? Rename or remove it."),
+        ("device_plguin_shares", "did you mean device_plugin_shares? Rename or remove it."),
+        ("device-plugin-shares", "did you mean device_plugin_shares? Rename or remove it."),
+        ("K3S_TOKEN", "did you mean k3s_token? Rename or remove it."),
+        ("k3_token", "did you mean k3s_token? Rename or remove it."),
     ],
 )
 def test_unknown_variables(problems_of, name, hint):
@@ -322,7 +327,8 @@ def test_unknown_variables(problems_of, name, hint):
 
 
 def test_variables_of_others_are_left_alone(problems_of):
-    assert problems_of(ansible_host="x", npu=1, k3sup_x=2, _k3s_x=3, board_type="x") == []
+    others = {"npu": 1, "k3sup_x": 2, "_k3s_x": 3, "board_type": "x", "k8s_token": 4, "state": 5}
+    assert problems_of(ansible_host="x", vault_k3s_token="x", my_k3s_version=1, **others) == []
 
 
 def test_all_problems_are_told_at_once(problems_of):
