@@ -1,0 +1,48 @@
+"""What the playbooks say of inventories that are not what was meant."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CLUSTER = "k3s_cluster:\n  hosts:\n    board-01:\n    board-02:\n"
+
+
+def run(playbook: str, inventory: Path) -> tuple[int, str]:
+    """Return the exit code, and the output without the breaks that it has in long sentences."""
+    process = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook],
+        cwd=inventory.parent,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return process.returncode, " ".join((process.stdout + process.stderr).split())
+
+
+@pytest.mark.parametrize("playbook", ["rocknpu.edge.site", "rocknpu.edge.verify"])
+def test_an_inventory_without_hosts_is_no_success(tmp_path, playbook):
+    (tmp_path / "hosts.yml").write_text("all:\n  hosts:\n    somebody:\n")
+    code, output = run(playbook, tmp_path / "hosts.yml")
+    assert code != 0
+    assert "No host is in the groups k3s_cluster and k3s_server of the inventory" in output
+    assert f"({tmp_path / 'hosts.yml'}): name the right one" in output
+
+
+@pytest.mark.parametrize("source", ["", "hosts.yml"], ids=["directory", "file"])
+def test_variables_for_no_host_are_named(tmp_path, source):
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "hosts.yml").write_text(CLUSTER)
+    for name in ("board-01.yml", "board-03.yml", "board-4.yaml"):
+        (tmp_path / "host_vars" / name).write_text("device_plugin_shares: 1\n")
+    code, output = run("rocknpu.edge.inventory", tmp_path / source)
+    assert code == 0
+    assert "host_vars/board-03.yml, " in output
+    assert "host_vars/board-4.yaml: no host of the inventory has this name" in output
+    assert "board-01.yml" not in output
