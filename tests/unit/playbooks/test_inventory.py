@@ -26,10 +26,10 @@ def run(playbook: str, inventory: Path) -> tuple[int, str]:
     return process.returncode, " ".join((process.stdout + process.stderr).split())
 
 
-@pytest.mark.parametrize("playbook", ["rocknpu.edge.site", "rocknpu.edge.verify"])
+@pytest.mark.parametrize("playbook", ["site", "verify", "upgrade", "reset"])
 def test_an_inventory_without_hosts_is_no_success(tmp_path, playbook):
     (tmp_path / "hosts.yml").write_text("all:\n  hosts:\n    somebody:\n")
-    code, output = run(playbook, tmp_path / "hosts.yml")
+    code, output = run(f"rocknpu.edge.{playbook}", tmp_path / "hosts.yml")
     assert code != 0
     assert "No host is in the groups k3s_cluster and k3s_server of the inventory" in output
     assert f"({tmp_path / 'hosts.yml'}): name the right one" in output
