@@ -9,8 +9,11 @@ Where values come from is the business of config_sources.py.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
+import socket
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
@@ -22,6 +25,12 @@ MAX_SOCKET_PATH = 107
 # The longest name that endpoint.py gives a socket.
 SOCKET_NAME_LENGTH = 40
 
+# What a C program can take, and so the RKNN runtime.
+MAX_CONTEXTS = 2**31 - 1
+
+_HOST_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_HOST_NAME = re.compile(rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})*")
+_SHOWN_LENGTH = 80
 _PERMISSIONS = re.compile(r"(?!.*(.).*\1)[rwm]+")
 
 
@@ -56,6 +65,9 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -94,15 +106,12 @@ class Key(NamedTuple):
     reloadable: bool
 
 
-def _whole_number(low: int, high: int | None) -> Callable[[Any], Any]:
-    bounds = f"from {low} to {high}" if high is not None else f"of at least {low}"
-
+def _whole_number(low: int, high: int) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         # bool is an int to Python, but "shares: yes" is a mistake.
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"must be a whole number {bounds}, not {_show(value)}")
-        if value < low or (high is not None and value > high):
-            raise ValueError(f"must be a whole number {bounds}, not {value}")
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}, not {show(value)}")
         return value
 
     return read
@@ -110,14 +119,17 @@ def _whole_number(low: int, high: int | None) -> Callable[[Any], Any]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be a text, not {_show(value)}")
+        raise ValueError(f"must be a text, not {show(value)}")
+    # Containers, the kubelet and Prometheus take no others, and messages stay on their line.
+    if not value.isprintable():
+        raise ValueError(f"must consist of printable characters, not {show(value)}")
     return value
 
 
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}, not {_show(value)}")
+            raise ValueError(f"must be one of {', '.join(choices)}, not {show(value)}")
         return str(value)
 
     return read
@@ -132,16 +144,14 @@ def _resource(value: Any) -> str:
 
 def _permissions(value: Any) -> str:
     if not _PERMISSIONS.fullmatch(_text(value)):
-        raise ValueError(
-            f"must be letters out of r, w and m, each at most once, not {_show(value)}"
-        )
+        raise ValueError(f"must be letters out of r, w and m, each at most once, not {show(value)}")
     return str(value)
 
 
 def _absolute(value: Any) -> str:
     text = _text(value)
-    if not text.startswith("/") or "\0" in text or ".." in text.split("/"):
-        raise ValueError(f'must be an absolute path without "..", not {_show(value)}')
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise ValueError(f'must be an absolute path without "..", not {show(value)}')
     return posixpath.normpath("/" + text.lstrip("/"))
 
 
@@ -159,16 +169,14 @@ def _extra_device(value: Any) -> ExtraDevice:
     path, colon, permissions = _text(value).partition(":")
     path = _absolute(path)
     if not path.startswith("/dev/"):
-        raise ValueError(f"must be device nodes below /dev, not {_show(value)}")
+        raise ValueError(f"must be device nodes below /dev, not {show(value)}")
     return ExtraDevice(path, _permissions(permissions) if colon else None)
 
 
 def _mount(value: Any) -> HostMount:
     host, *rest = _text(value).split(":")
     if len(rest) > 2 or (len(rest) == 2 and rest[1] not in ("ro", "rw")):
-        raise ValueError(
-            f"must be HOST, HOST:CONTAINER or HOST:CONTAINER:ro|rw, not {_show(value)}"
-        )
+        raise ValueError(f"must be HOST, HOST:CONTAINER or HOST:CONTAINER:ro|rw, not {show(value)}")
     host_path = _absolute(host)
     container_path = _absolute(rest[0]) if rest else host_path
     if container_path == "/":
@@ -181,11 +189,11 @@ def _each(read: Callable[[Any], Any], target: str) -> Callable[[Any], tuple[Any,
 
     def read_list(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise ValueError(f"must be a list, not {_show(value)}")
+            raise ValueError(f"must be a list, not {show(value)}")
         entries = tuple(read(entry) for entry in value)
         targets = [getattr(entry, target) for entry in entries]
-        for name in targets:
-            if targets.count(name) > 1:
+        for name, times in Counter(targets).items():
+            if times > 1:
                 raise ValueError(f"names {name} more than once")
         return entries
 
@@ -197,22 +205,50 @@ def _listen(value: Any) -> Address | None:
     if not text:
         return None
     host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"must have an IPv6 address in brackets, not {_show(value)}")
     if not colon or not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
         raise ValueError(
-            f"must be HOST:PORT, :PORT or empty, with a port to 65535, not {_show(value)}"
+            f"must be HOST:PORT, :PORT or empty, with a port to 65535, not {show(value)}"
         )
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        if not _is_ipv6(host):
+            raise ValueError(f"must have an IPv6 address in its brackets, not {show(value)}")
+    elif ":" in host:
+        raise ValueError(f"must have an IPv6 address in brackets, not {show(value)}")
+    elif host and not _is_host(host):
+        raise ValueError(f"must begin with an address or a name of this machine, not {show(value)}")
     return Address(host, int(port))
 
 
-def _show(value: Any) -> str:
+def _is_ipv6(host: str) -> bool:
+    try:
+        # What follows the percent sign is an interface.
+        socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except OSError:
+        return False
+    return True
+
+
+def _is_host(host: str) -> bool:
+    if re.fullmatch("[0-9.]+", host):
+        try:
+            socket.inet_pton(socket.AF_INET, host)
+        except OSError:
+            return False
+        return True
+    return len(host) <= 253 and _HOST_NAME.fullmatch(host) is not None
+
+
+def show(value: Any) -> str:
+    """Any value of a file in a message: short, and on one line."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else text[:76] + ' ..."'
+    if isinstance(value, int) and value.bit_length() > _SHOWN_LENGTH:
+        return "a number that long"
+    text = json.dumps(value) if isinstance(value, str) else " ".join(str(value).split())
+    if isinstance(value, str) and value.isprintable():
+        text = f'"{value}"'
+    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 4] + ' ..."'
 
 
 def _parse_number(text: str) -> Any:
@@ -230,7 +266,7 @@ KEYS: tuple[Key, ...] = (
         "extended resource that pods ask for", False),
     Key("shares", None, _whole_number(1, MAX_SHARES), _parse_number, "N",
         "pods that may share the NPU (default: 2 on several cores, 1 on one)", True),
-    Key("max_contexts", None, _whole_number(1, None), _parse_number, "N",
+    Key("max_contexts", None, _whole_number(1, MAX_CONTEXTS), _parse_number, "N",
         "RKNN_MAX_CONTEXTS in containers (default: not set)", True),
     Key("max_shares_per_container", None, _whole_number(1, MAX_SHARES), _parse_number, "N",
         "refuse containers that ask for more (default: no limit)", True),
@@ -269,10 +305,5 @@ def plain(config: Config) -> dict[str, Any]:
     values = {key.name: getattr(config, key.name) for key in KEYS}
     for name in ("extra_devices", "mounts"):
         values[name] = [str(entry) for entry in values[name]]
-    listen = config.listen
-    if listen is None:
-        values["listen"] = ""
-    else:
-        host = f"[{listen.host}]" if ":" in listen.host else listen.host
-        values["listen"] = f"{host}:{listen.port}"
+    values["listen"] = "" if config.listen is None else str(config.listen)
     return values

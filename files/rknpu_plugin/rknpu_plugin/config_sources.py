@@ -10,17 +10,20 @@ key and the rule, and all of them are reported at once.
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import stat
 from typing import Any, Hashable, Mapping, NamedTuple
 
 import yaml
 
-from .config import KEYS, Config, read_value
+from .config import KEYS, Config, read_value, show
 
 DEFAULT_FILE = "/etc/rknpu-plugin/config.yaml"
 ENVIRONMENT_PREFIX = "RKNPU_PLUGIN_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
+# Of a file; the longest that makes sense has a few hundred bytes for each key.
+_MAX_BYTES = 64 * 1024
 _NAMES = [key.name for key in KEYS]
 
 
@@ -44,7 +47,19 @@ class LoadedConfig(NamedTuple):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML silently keeps the last."""
+    """Refuses what YAML allows and nobody means here.
+
+    A key that stands twice, of which YAML silently keeps the last, and aliases, with which a few
+    lines become a list without end.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(
+                problem="aliases are not supported, write the value again", problem_mark=mark
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -52,7 +67,7 @@ class _StrictLoader(yaml.SafeLoader):
             key = str(key_node.value)
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"{key} stands more than once", problem_mark=key_node.start_mark
+                    problem=f"{_name(key)} stands more than once", problem_mark=key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -72,7 +87,7 @@ def load_config(
     Raises:
         ConfigError: anything wrong, in sentences for the user.
     """
-    named = file or environment.get(FILE_VARIABLE) or None
+    named = environment.get(FILE_VARIABLE) or None if file is None else file
     path = named or DEFAULT_FILE
     problems: list[str] = []
     layers = [
@@ -114,14 +129,15 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> _L
             key = keys[variable]
             layer[key.name] = (f"environment {variable}", key.parse(environment[variable]))
         else:
-            problems.append(f"environment: {variable}: is unknown{_suggest(variable, list(keys))}.")
+            problems.append(
+                f"environment: {_name(variable)}: is unknown{_suggest(variable, list(keys))}."
+            )
     return layer
 
 
 def _from_file(path: str, problems: list[str], required: bool) -> _Layer:
     try:
-        with Path(path).open(encoding="utf-8") as stream:
-            content = yaml.load(stream, _StrictLoader)
+        content = yaml.load(_read(path), _StrictLoader)
     except FileNotFoundError:
         if required:
             problems.append(f"{path}: there is no such file.")
@@ -132,7 +148,8 @@ def _from_file(path: str, problems: list[str], required: bool) -> _Layer:
     except UnicodeDecodeError:
         problems.append(f"{path}: is not UTF-8 text.")
         return {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:
+        # Not YAMLError alone: PyYAML fails in many ways at values that do not fit their tag.
         problems.append(f"{path}: is not valid YAML: {_explain_yaml(error)}.")
         return {}
     if content is None:
@@ -142,15 +159,44 @@ def _from_file(path: str, problems: list[str], required: bool) -> _Layer:
         return {}
     for name in content:
         if name not in _NAMES:
-            problems.append(f"{path}: {name}: is unknown{_suggest(str(name), _NAMES)}.")
+            problems.append(f"{path}: {_name(name)}: is unknown{_suggest(str(name), _NAMES)}.")
     return {name: (path, content[name]) for name in _NAMES if name in content}
+
+
+def _read(path: str) -> str:
+    """The text of a file that may be anything.
+
+    Raises:
+        OSError: it cannot be read, or is not what a configuration can be.
+        UnicodeDecodeError: it is no text.
+    """
+
+    def open_at_once(name: str, flags: int) -> int:
+        # Else a FIFO would block for ever.
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    with open(path, "rb", opener=open_at_once) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(0, "it is no regular file")
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise OSError(0, f"it is larger than {_MAX_BYTES // 1024} KiB")
+    return content.decode("utf-8")
+
+
+def _name(name: object) -> str:
+    """A key in a message: bare where it could be one."""
+    text = str(name)
+    return text if text.isidentifier() or text.isdigit() else show(text)
 
 
 def _explain_yaml(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    return str(error).replace("\n", " ")
+    if isinstance(error, (yaml.YAMLError, ValueError, RecursionError)):
+        return " ".join(str(error).split())
+    return "a value does not fit its tag"
 
 
 def _suggest(name: str, names: list[str]) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 import grpc
 
 from .kubelet import explain_bind, explain_directory
+from .rpc import address
 from .service import WORKERS, DevicePluginService
 
 _STOP_SECONDS = 5.0
@@ -79,7 +80,7 @@ class Endpoint:
             raise EndpointError(problem)
         try:
             # Some versions of grpcio return 0 where others raise, with a text that says nothing.
-            bound = self._server.add_insecure_port(f"unix:{self.path}") != 0
+            bound = self._server.add_insecure_port(address(self.path)) != 0
         except RuntimeError:
             bound = False
         if not bound or not self.is_there():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 
@@ -22,9 +23,14 @@ _CHANNEL_OPTIONS = (
 )
 
 
+def address(path: str) -> str:
+    """The Unix socket *path* as gRPC wants it: a URI, in which a percent sign is no character."""
+    return f"unix:{quote(path)}"
+
+
 def open_channel(path: str) -> grpc.Channel:
     """A channel to the Unix socket *path*; it connects with its first call."""
-    return grpc.insecure_channel(f"unix:{path}", options=_CHANNEL_OPTIONS)
+    return grpc.insecure_channel(address(path), options=_CHANNEL_OPTIONS)
 
 
 def warm_up() -> None:

@@ -19,12 +19,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
+from urllib.parse import quote
 
 import grpc
 from rknpu_plugin.api import deviceplugin_pb2 as api
 from rknpu_plugin.api import podresources_pb2 as podresources
 
 CHANNEL_OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
+
+
+def uri(path: Path | str) -> str:
+    """A socket's path for gRPC."""
+    return f"unix:{quote(str(path))}"
 
 
 def call(channel: grpc.Channel, method: str, request: Any, response: Any, **options: Any) -> Any:
@@ -112,7 +118,7 @@ class KubeletStub:
                 )
             ]
         )
-        server.add_insecure_port(f"unix:{self.socket}")
+        server.add_insecure_port(uri(self.socket))
         self.started = time.monotonic()
         server.start()
         self._server = server
@@ -151,7 +157,7 @@ class KubeletStub:
         if self.refuse is not None:
             context.abort(grpc.StatusCode.UNKNOWN, self.refuse)
         path = self.directory / request.endpoint
-        channel = grpc.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS)
+        channel = grpc.insecure_channel(uri(path), options=CHANNEL_OPTIONS)
         try:
             grpc.channel_ready_future(channel).result(self.dial_seconds)
         except grpc.FutureTimeoutError:
@@ -294,7 +300,7 @@ class PodResourcesStub:
                 )
             ]
         )
-        self._server.add_insecure_port(f"unix:{self.path}")
+        self._server.add_insecure_port(uri(self.path))
         self._server.start()
         return self
 

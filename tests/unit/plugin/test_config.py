@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import yaml
@@ -136,12 +137,20 @@ def test_empty_variable_unsets_a_number_and_turns_listening_off(load):
         ("shares: 2.0", "shares: must be a whole number from 1 to 100, not 2.0."),
         ("shares: yes", "shares: must be a whole number from 1 to 100, not true."),
         ("shares: [2]", "shares: must be a whole number"),
-        ("max_contexts: 0", "max_contexts: must be a whole number of at least 1, not 0."),
+        ("shares: 0x" + "f" * 8000, "shares: must be a whole number from 1 to 100, not a number"),
+        ("max_contexts: 0", "max_contexts: must be a whole number from 1 to 2147483647, not 0."),
+        ("max_contexts: 0x80000000", "max_contexts: must be a whole number from 1 to 2147483647"),
         ("max_shares_per_container: -1", "max_shares_per_container: must be"),
         ("permissions: rx", "permissions: must be letters out of r, w and m"),
         ("permissions: rr", "permissions: must be letters out of r, w and m"),
-        ('permissions: "rw\\n"', "permissions: must be letters out of r, w and m"),
+        ('permissions: "rw\\n"', "permissions: must consist of printable characters"),
         ("permissions: ''", "permissions: must be letters out of r, w and m"),
+        ('mounts: ["/\\ud800"]', 'mounts: must consist of printable characters, not "/\\ud800".'),
+        ('mounts: ["/a\\nb"]', 'mounts: must consist of printable characters, not "/a\\nb".'),
+        (
+            'log_level: "\\e[31m"',
+            'log_level: must be one of debug, info, warning, error, not "\\u001b',
+        ),
         ("extra_devices: /dev/rga", "extra_devices: must be a list"),
         ("extra_devices: [/etc/passwd]", "extra_devices: must be device nodes below /dev"),
         ("extra_devices: [/dev/../etc]", 'extra_devices: must be an absolute path without ".."'),
@@ -159,6 +168,13 @@ def test_empty_variable_unsets_a_number_and_turns_listening_off(load):
         ("listen: ':65536'", "listen: must be HOST:PORT"),
         ("listen: localhost", "listen: must be HOST:PORT"),
         ("listen: '::1:9475'", "listen: must have an IPv6 address in brackets"),
+        ("listen: '[::1:9475'", "listen: must have an IPv6 address in brackets"),
+        ("listen: '[]:9475'", "listen: must have an IPv6 address in its brackets"),
+        ("listen: '[board]:9475'", "listen: must have an IPv6 address in its brackets"),
+        ("listen: '256.0.0.1:9475'", "listen: must begin with an address or a name"),
+        ("listen: '*:9475'", "listen: must begin with an address or a name"),
+        ("listen: 'a b:9475'", "listen: must begin with an address or a name"),
+        ("listen: '" + "x" * 64 + ":9475'", "listen: must begin with an address or a name"),
         ("log_format: xml", "log_format: must be one of text, json"),
         ("log_level: loud", "log_level: must be one of debug, info, warning, error"),
     ],
@@ -232,6 +248,14 @@ def test_all_mistakes_are_told_at_once(problems):
         ("!!python/object:os.system {}", "is not valid YAML"),
         ("? [a, b]\n: 1\n", "is not valid YAML"),
         ("1: 2", "1: is unknown"),
+        ('"a\\nb": 2', '"a\\nb": is unknown'),
+        ('"a\\nb": 2\n"a\\nb": 2', '"a\\nb" stands more than once'),
+        ("max_contexts: &n 2\nshares: *n", "line 2, column 9: aliases are not supported"),
+        ("shares: &a [*a]", "aliases are not supported"),
+        ("shares: !!int ''", "is not valid YAML: a value does not fit its tag"),
+        ("shares: !!bool 2", "is not valid YAML: a value does not fit its tag"),
+        ("shares: !!timestamp 2", "is not valid YAML: a value does not fit its tag"),
+        ("#" * 65536 + "\nshares: 2", "cannot be read: it is larger than 64 KiB"),
     ],
 )
 def test_broken_file_is_told(problems, text, words):
@@ -243,8 +267,24 @@ def test_file_that_is_no_text(tmp_path):
     file.write_bytes(b"shares: \xff\xfe")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         load_config({}, {}, str(file))
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_config({}, {}, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.mkdir(), "cannot be read: Is a directory"),
+        (os.mkfifo, "cannot be read: it is no regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "cannot be read: it is no regular file"),
+        (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("nowhere"), "there is no such file"),
+    ],
+    ids=["directory", "fifo", "device", "loop", "dangling"],
+)
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make, words):
+    file = tmp_path / "config.yaml"
+    make(file)
+    with pytest.raises(ConfigError, match=words):
+        load_config({}, {}, str(file))
 
 
 def test_entries_of_lists(load):
@@ -255,7 +295,13 @@ def test_entries_of_lists(load):
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
-    [(":9475", "", 9475), ("[::1]:80", "::1", 80), ("0.0.0.0:1", "0.0.0.0", 1)],
+    [
+        (":9475", "", 9475),
+        ("[::1]:80", "::1", 80),
+        ("[fe80::1%eth0]:80", "fe80::1%eth0", 80),
+        ("0.0.0.0:1", "0.0.0.0", 1),
+        ("rk3588-node-02.lan:65535", "rk3588-node-02.lan", 65535),
+    ],
 )
 def test_addresses(load, text, host, port):
     config = load(f"listen: '{text}'").config
@@ -280,6 +326,10 @@ def test_check_of_a_bad_file_ends_with_2_and_the_reason(tmp_path, capsys):
     assert (
         f"{file}: shares: must be a whole number from 1 to 100, not 101." in capsys.readouterr().err
     )
+
+
+def test_check_of_no_name_is_no_check_of_the_default_file(capsys):
+    assert main(["config", "--check", ""]) == 2
 
 
 def test_check_looks_at_the_file_alone(tmp_path, monkeypatch, capsys):

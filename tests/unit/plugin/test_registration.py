@@ -13,6 +13,7 @@ import pytest
 from rknpu_plugin import kubelet as kubelet_side
 from rknpu_plugin.endpoint import Endpoint, EndpointError, remove_stale_sockets, socket_prefix
 from rknpu_plugin.lock import HeldError, InstanceLock, LockError
+from unit.plugin.kubelet_stub import KubeletStub
 from unit.plugin.waiting import wait_for
 
 RESOURCE = "rocknpu.device/npu"
@@ -117,6 +118,16 @@ def test_socket_is_for_root_alone(kubelet, run_plugin, work):
         assert (work / "kubelet" / client.endpoint).stat().st_mode & 0o077 == 0
     finally:
         os.umask(old)
+
+
+@pytest.mark.parametrize("name", ["a%41b c", "what?#é"])
+def test_directory_with_characters_that_mean_something_in_uris(work, board, run_plugin, name):
+    """gRPC takes addresses as URIs; the kubelet takes the path as it is."""
+    with KubeletStub(work / name) as kubelet:
+        kubelet.start()
+        run_plugin(kubelet_dir=work / name)
+        client = kubelet.wait_client()
+        assert (work / name / client.endpoint).is_socket()
 
 
 def test_sends_localhost_as_authority(work):
