@@ -19,11 +19,12 @@ from .board import read_board
 from .config import KEYS, plain
 from .config_sources import DEFAULT_FILE, ENVIRONMENT_PREFIX, ConfigError, LoadedConfig, load_config
 from .log import log, set_up_logging
-from .signals import handle_signals
+from .signals import handle_signals, hold_signals
 
 EXIT_FAILURE = 1
 EXIT_CONFIG = 2
 EXIT_HELD = 3
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 _LIBRARIES = (
     "grpcio, protobuf or prometheus-client cannot be used, install what requirements.txt asks for"
 )
@@ -100,6 +101,7 @@ def _load(options: argparse.Namespace) -> LoadedConfig:
 def _serve(options: argparse.Namespace) -> int:
     from .memory import import_without_openssl, use_one_arena
 
+    hold_signals(_SIGNALS)
     _stay_in_this_release()
     use_one_arena()
     try:
@@ -121,14 +123,8 @@ def _serve(options: argparse.Namespace) -> int:
     set_up_logging(config.log_format, config.log_level, config.resource)
     log.info("starting", version=__version__, **_effective(loaded))
     plugin = Plugin(loaded, lambda: _load(options), predecessor=Predecessor.find())
-    handle_signals(
-        {
-            signal.SIGTERM: plugin.stop,
-            signal.SIGINT: plugin.stop,
-            signal.SIGHUP: plugin.reload,
-            signal.SIGUSR2: plugin.hand_over,
-        }
-    )
+    actions = (plugin.stop, plugin.stop, plugin.reload, plugin.hand_over)
+    handle_signals(dict(zip(_SIGNALS, actions)))
     if options.follow_config:
         ConfigWatch(options.config or DEFAULT_FILE, plugin.follow).start()
     try:

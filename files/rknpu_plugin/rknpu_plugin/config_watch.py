@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Callable, Tuple
 
+from .log import log
 from .watch import Wakeup
 
 LOOK_SECONDS = 1.0
@@ -44,7 +45,11 @@ class ConfigWatch(threading.Thread):
             # A file that is gone is on its way to be replaced.
             if signature is not None and signature != self._seen:
                 self._seen = signature
-                self._changed()
+                try:
+                    self._changed()
+                except Exception:
+                    # What comes next may be better.
+                    log.failure("a changed configuration was not taken over")
 
     def _look(self) -> _Signature | None:
         try:

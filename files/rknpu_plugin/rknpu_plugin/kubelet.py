@@ -45,6 +45,18 @@ def find_identity(directory: str) -> Identity | None:
     return Identity(status.st_dev, status.st_ino, status.st_ctime_ns)
 
 
+def find_obstacle(directory: str) -> str | None:
+    """Why kubelet.sock cannot even be looked for; None where there simply is none."""
+    path = socket_path(directory)
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return explain_errno(path, error)
+    return None
+
+
 class Registration:
     """One call of Register, which the kubelet answers after it has called the plugin back.
 
@@ -94,6 +106,8 @@ _REASONS = {
     errno.ECONNREFUSED: "nobody listens there; the kubelet has stopped",
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
+    errno.ENOTDIR: "something on the way there is no directory",
+    errno.ELOOP: "its symbolic links lead in a circle",
     errno.ENOTSOCK: "it is no socket",
     errno.ENAMETOOLONG: "the path is too long",
     errno.EROFS: "it is read-only for the plugin; restart it if the directory was made anew",
@@ -129,7 +143,7 @@ def explain_bind(path: str) -> str:
             probe.bind(path)
     except OSError as error:
         return explain_errno(path, error)
-    Path(path).unlink()
+    Path(path).unlink(missing_ok=True)
     return f"{path}: gRPC cannot make a socket there"
 
 
@@ -138,10 +152,9 @@ def explain_directory(directory: str) -> str | None:
     try:
         if not stat.S_ISDIR(Path(directory).stat().st_mode):
             return f"{directory}: it is no directory"
+        if not os.access(directory, os.W_OK | os.X_OK):
+            is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+            return f"{directory}: {_REASONS[errno.EROFS if is_read_only else errno.EACCES]}"
     except OSError as error:
         return explain_errno(directory, error)
-    if not os.access(directory, os.W_OK | os.X_OK):
-        if os.statvfs(directory).f_flag & os.ST_RDONLY:
-            return f"{directory}: {_REASONS[errno.EROFS]}"
-        return f"{directory}: {_REASONS[errno.EACCES]}"
     return None

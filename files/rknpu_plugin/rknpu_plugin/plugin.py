@@ -19,7 +19,7 @@ from .device import Device
 from .handover import Handover, Predecessor
 from .health import HealthWatch
 from .inventory import Inventory
-from .lock import InstanceLock
+from .lock import InstanceLock, LockError
 from .log import log, set_up_logging
 from .metrics import Metrics, StateCollector
 from .podresources import Holder, list_holders
@@ -93,6 +93,11 @@ class Plugin:
         Raises:
             HeldError: another instance serves this resource on this board.
         """
+        if self._predecessor is None:
+            # Who comes second goes before it says that it is ready. Where the kubelet has not made
+            # its directory yet, it goes when it has.
+            with suppress(LockError):
+                self.supervisor.lock.acquire()
         # The list is complete before anything is served, and the service manager hears when it is.
         self.health.look_once()
         self.inventory.update()

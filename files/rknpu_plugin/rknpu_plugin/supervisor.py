@@ -10,7 +10,7 @@ import time
 from typing import Callable
 
 from .endpoint import Endpoint, EndpointError, remove_stale_sockets
-from .kubelet import Identity, Registration, find_identity, socket_path
+from .kubelet import Identity, Registration, find_identity, find_obstacle, socket_path
 from .lock import InstanceLock, LockError
 from .log import log
 from .metrics import Metrics
@@ -125,14 +125,22 @@ class Supervisor:
             identity = find_identity(self._directory)
             if identity is not None:
                 return identity
-            waiting = f"waiting for {socket_path(self._directory)}"
-            if self._told != waiting:
-                self._told = waiting
-                self._status(waiting)
-                log.info("waiting for the kubelet", socket=socket_path(self._directory))
-                self._settled()
+            self._tell_waiting()
             self._wait(LOOK_SECONDS)
         return None
+
+    def _tell_waiting(self) -> None:
+        obstacle = find_obstacle(self._directory)
+        waiting = f"waiting for {socket_path(self._directory)}"
+        if self._told == (obstacle or waiting):
+            return
+        if obstacle is not None:
+            self._tell(obstacle)
+        else:
+            self._told = waiting
+            self._status(waiting)
+            log.info("waiting for the kubelet", socket=socket_path(self._directory))
+        self._settled()
 
     def _serve(self, identity: Identity) -> str | None:
         """Serve, register and stay until that has to be done again; returns what failed."""

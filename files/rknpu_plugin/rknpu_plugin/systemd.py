@@ -50,10 +50,9 @@ class Status:
 
     def repeat(self) -> None:
         """Say it again, to a service manager that may not have heard it."""
-        if self._problem is None:
-            notify(f"STATUS={self._doing}")
-        else:
-            notify(f"STATUS=not healthy: {self._problem}")
+        text = self._doing if self._problem is None else f"not healthy: {self._problem}"
+        # A second line would be a message of its own.
+        notify(f"STATUS={' '.join(text.split())}")
 
     def judge(self, problem: str | None) -> bool:
         """Say what is wrong, or that it no longer is; returns whether that is news."""

@@ -16,7 +16,7 @@ from pathlib import Path
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
 _EVENTS = 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # attrib, move, create, delete, self
-# Without inotify (its instances can run out on busy nodes) the caller looks this often.
+# Without inotify (its instances and watches can run out on busy nodes) the caller looks this often.
 POLL_SECONDS = 0.05
 
 
@@ -72,28 +72,31 @@ class DirectoryWatch:
 
     def wait(self, seconds: float) -> None:
         """Return after a change, a wake-up or *seconds*; sooner without cause is possible."""
-        if self._inotify is None:
+        watched = self._watched
+        if self._inotify is None or not self._arm(self._inotify):
             self._wakeup.wait(min(seconds, POLL_SECONDS))
-        elif self._arm():
-            # What happened before the new watch was in place has left no event.
-            return
-        else:
+        elif self._watched == watched:
             select.select([self._inotify.fileno(), self._wakeup.fileno()], [], [], seconds)
             self._inotify.drain()
             self._wakeup.clear()
+        # Else the watch is new, and what happened before it was in place has left no event.
 
-    def _arm(self) -> bool:
-        """Watch the directory or its nearest parent; returns whether the watch is new."""
-        assert self._inotify is not None
+    def _arm(self, inotify: _Inotify) -> bool:
+        """Watch the directory or its nearest parent; returns whether something is watched."""
         for path in (self._directory, *self._directory.parents):
-            with suppress(OSError):
+            try:
                 status = path.stat()
-                target = (path, status.st_dev, status.st_ino)
-                if target == self._watched:
-                    return False
-                self._inotify.watch(str(path))
+            except OSError:
+                continue
+            target = (path, status.st_dev, status.st_ino)
+            if target != self._watched:
+                self._watched = None
+                try:
+                    inotify.watch(str(path))
+                except OSError:
+                    break
                 self._watched = target
-                return True
+            return True
         return False
 
     def close(self) -> None:

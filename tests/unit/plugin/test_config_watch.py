@@ -41,6 +41,21 @@ def test_each_new_content_is_noticed(tmp_path):
     wait_for(lambda: seen == ["shares: 3\n", "shares: 4\n"])
 
 
+def test_next_content_is_noticed_after_one_that_failed(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("")
+    seen: list[str] = []
+
+    def take_over() -> None:
+        seen.append(file.read_text())
+        raise RuntimeError(seen[-1])
+
+    ConfigWatch(str(file), take_over).start()
+    for text in ("1", "22"):
+        file.write_text(text)
+        wait_for(lambda text=text: text in seen)
+
+
 def test_change_is_taken_over_without_a_restart(kubelet, run_plugin):
     kubelet.start()
     plugin = run_plugin(shares=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import threading
@@ -171,6 +172,34 @@ def test_names_the_socket_it_waits_for_once(run_plugin, work, capfd, hasty):
     assert str(work / "kubelet" / "kubelet.sock") in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_text(""), "something on the way there is no directory"),
+        (lambda path: path.symlink_to(path), "its symbolic links lead in a circle"),
+    ],
+    ids=["file", "loop"],
+)
+def test_says_why_the_socket_cannot_even_be_looked_for(
+    kubelet, run_plugin, work, hasty, make, words
+):
+    """Waiting for what can never come is told apart from waiting, once, and ends by itself."""
+    path = work / "kubelet"
+    path.rmdir()
+    make(path)
+    stream = io.StringIO()
+    set_up_logging("text", "info", "rocknpu.device/npu", stream)
+    plugin = run_plugin()
+    time.sleep(0.6)
+    lines = [line for line in stream.getvalue().splitlines() if "kubelet.sock" in line]
+    assert len(lines) == 1
+    assert f"{path / 'kubelet.sock'}: {words}" in lines[0]
+    assert plugin.plugin.check.find_problem() is None
+    path.unlink()
+    kubelet.start()
+    kubelet.wait_client()
+
+
 def test_refused_registration_is_repeated_ever_more_slowly(kubelet, run_plugin):
     """No crash loop and no flood of log lines while the kubelet says no."""
     kubelet.refuse = "not today"
@@ -186,11 +215,20 @@ def test_refused_registration_is_repeated_ever_more_slowly(kubelet, run_plugin):
     kubelet.wait_client(1)
 
 
-@pytest.mark.parametrize("inotify", [True, False], ids=["inotify", "polling"])
+@pytest.mark.parametrize("inotify", ["works", "has no instance left", "has no watch left"])
 def test_works_with_and_without_inotify(kubelet, run_plugin, monkeypatch, inotify):
-    """The instances of inotify can run out on a node."""
-    if not inotify:
+    """The instances and the watches of inotify can run out on a node."""
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    if inotify != "works":
+        # So that nothing but polling can be in time.
+        monkeypatch.setattr("rknpu_plugin.supervisor.LOOK_SECONDS", 1000.0)
+    if inotify == "has no instance left":
         monkeypatch.setattr("rknpu_plugin.watch._Inotify.open", lambda: None)
+    if inotify == "has no watch left":
+        monkeypatch.setattr("rknpu_plugin.watch._Inotify.watch", refuse)
     run_plugin()
     time.sleep(0.2)
     kubelet.start()

@@ -29,6 +29,42 @@ def test_stops_on_a_signal_and_leaves_nothing(work, board, kubelet, number):
     assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
 
 
+def run_python(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), *sys.path[1:]])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_signals_wait_until_the_plugin_can_handle_them(tmp_path):
+    """Unhandled, a SIGHUP ends a process: here one that comes while modules are still imported."""
+    code = """
+import os, signal, sys
+from rknpu_plugin import commands, memory
+memory.use_one_arena = lambda: os.kill(os.getpid(), signal.SIGHUP)
+sys.exit(commands.main(["serve", "--config", sys.argv[1]]))
+"""
+    file = tmp_path / "config.yaml"
+    file.write_text("shares: 0\n")
+    assert run_python(code, str(file)).returncode == 2
+
+
+def test_signals_are_heard_after_one_that_failed():
+    code = """
+import os, signal, threading
+from rknpu_plugin.signals import handle_signals
+stopped = threading.Event()
+handle_signals({signal.SIGHUP: lambda: 1 / 0, signal.SIGTERM: stopped.set})
+os.kill(os.getpid(), signal.SIGHUP)
+os.kill(os.getpid(), signal.SIGTERM)
+print(stopped.wait(20))
+"""
+    assert run_python(code).stdout == "True\n"
+
+
 @pytest.mark.slow
 def test_stops_while_it_waits_for_a_kubelet(work, board):
     with PluginProcess(work) as plugin:
@@ -178,6 +214,19 @@ def test_watchdog_interval(environment, seconds):
 def test_notification_without_systemd_does_nothing(work):
     assert not systemd.notify("READY=1", {})
     assert not systemd.notify("READY=1", {"NOTIFY_SOCKET": str(work / "missing")})
+
+
+def test_status_is_one_line_whatever_went_wrong(monkeypatch):
+    """Each line of a notification is a message of its own to systemd."""
+    sent = []
+    monkeypatch.setattr(systemd, "notify", sent.append)
+    status = systemd.Status()
+    status.tell("registering: no\nMAINPID=1")
+    status.judge("it hangs\nWATCHDOG=1")
+    assert sent == [
+        "STATUS=registering: no MAINPID=1",
+        "STATUS=not healthy: it hangs WATCHDOG=1",
+    ]
 
 
 def test_notification_to_an_abstract_socket():

@@ -206,7 +206,7 @@ def test_permission_denied_is_told_apart(work):
     assert "SELinux" in text
 
 
-@pytest.mark.parametrize("number", [1, 2, 13, 20, 28, 30, 36, 88, 111, 122])
+@pytest.mark.parametrize("number", [1, 2, 13, 20, 28, 30, 36, 40, 88, 111, 122])
 def test_every_explanation_names_the_path(number):
     text = kubelet_side.explain_errno("/some/path", OSError(number, os.strerror(number)))
     assert text.startswith("/some/path: ")
@@ -259,6 +259,18 @@ def test_second_instance_refuses_and_says_who_holds_the_resource(kubelet, run_pl
     assert RESOURCE in str(second.failure)
     assert len(kubelet.clients) == 1
     assert kubelet.allocatable == 2
+
+
+def test_second_instance_refuses_before_it_says_that_it_is_ready(run_plugin, monkeypatch):
+    """Also while both would only wait for a kubelet."""
+    sent = []
+    monkeypatch.setattr("rknpu_plugin.plugin.notify", sent.append)
+    run_plugin()
+    wait_for(lambda: sent == ["READY=1"])
+    second = run_plugin()
+    second.join()
+    assert isinstance(second.failure, HeldError)
+    assert sent == ["READY=1"]
 
 
 def test_two_resources_do_not_hinder_each_other(kubelet, run_plugin):
