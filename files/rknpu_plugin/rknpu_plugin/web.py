@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Callable
 
@@ -19,7 +20,8 @@ from .config import Address
 from .log import log
 from .watch import Wakeup
 
-# How long one client may take, and how many may ask at once: scrapers and probes are few.
+# How long one client may take to ask, and again to take the answer; how many may ask at once:
+# scrapers and probes are few.
 _REQUEST_SECONDS = 5.0
 _MAX_REQUESTS = 8
 _RETRY_SECONDS = 10.0
@@ -56,7 +58,7 @@ class WebServer(threading.Thread):
             try:
                 server = _Server(self._address, self._handler)
             except OSError as error:
-                reason = f"{self._address.host}:{self._address.port}: {error.strerror or error}"
+                reason = f"{self._address}: {error.strerror or error}"
                 if reason != told:
                     told = reason
                     log.error("metrics and health cannot be served (listen)", reason=reason)
@@ -138,11 +140,26 @@ def _make_handler(
         server_version = "rknpu-plugin"
         sys_version = ""
 
+        def setup(self) -> None:
+            super().setup()
+            # The time limit of the socket begins anew with each byte that comes.
+            self._limit = threading.Timer(_REQUEST_SECONDS, self._hang_up)
+            self._limit.daemon = True
+            self._limit.start()
+
+        def _hang_up(self) -> None:
+            with suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+        def finish(self) -> None:
+            self._limit.cancel()
+            super().finish()
+
         def do_GET(self) -> None:
+            self._limit.cancel()
             path = self.path.partition("?")[0]
             if path == "/metrics":
-                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-                self._send(200, encode(registry), content_type)
+                self._send_metrics()
             elif path == "/healthz":
                 self._send_verdict(find_problem())
             elif path == "/readyz":
@@ -151,6 +168,14 @@ def _make_handler(
                 self._send(404, b"there are /metrics, /healthz and /readyz\n")
 
         do_HEAD = do_GET  # noqa: N815
+
+        def _send_metrics(self) -> None:
+            try:
+                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            except Exception:
+                # The library trusts that a version consists of numbers.
+                encode, content_type = choose_encoder("")
+            self._send(200, encode(registry), content_type)
 
         def _send_verdict(self, problem: str | None) -> None:
             self._send(503 if problem else 200, f"{problem or 'ok'}\n".encode())

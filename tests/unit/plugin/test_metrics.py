@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -232,6 +233,15 @@ def test_stuck_thread_is_found(run_plugin, kubelet, monkeypatch, part):
     assert "is stuck" in plugin.check.find_problem()
 
 
+@pytest.mark.parametrize(
+    "accept", ["application/openmetrics-text;version=new", "text/plain;version=1..0", ";=,"]
+)
+def test_wish_that_makes_no_sense_gets_the_text_format(web, accept):
+    status, content_type, body = web().get("/metrics", accept)
+    assert (status, content_type.partition(";")[0]) == (200, "text/plain")
+    assert "rknpu_shares" in body
+
+
 def test_unknown_path(web):
     assert web().get("/other")[0] == 404
 
@@ -255,6 +265,86 @@ def test_clients_that_send_nothing_do_not_block_others(web):
     finally:
         for client in idle:
             client.close()
+
+
+def answers(port, host="127.0.0.1"):
+    """Whether /healthz is answered now."""
+    try:
+        return urllib.request.urlopen(f"http://{host}:{port}/healthz", timeout=5).status == 200
+    except OSError:
+        return False
+
+
+def test_clients_that_dribble_are_cut_off(web, monkeypatch):
+    """As many as are served at once send a byte now and then, so none of them is ever idle."""
+    monkeypatch.setattr("rknpu_plugin.web._REQUEST_SECONDS", 1.0)
+    found = web()
+    found.get("/healthz")
+    slow = [socket.create_connection(("127.0.0.1", found.port)) for _ in range(8)]
+    done = threading.Event()
+
+    def dribble():
+        while not done.wait(0.2):
+            for client in slow:
+                with contextlib.suppress(OSError):
+                    client.send(b"G")
+
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        wait_for(lambda: answers(found.port), 20)
+    finally:
+        done.set()
+        thread.join()
+        for client in slow:
+            client.close()
+
+
+def test_crowd_of_clients_takes_few_threads_and_passes(web, monkeypatch):
+    monkeypatch.setattr("rknpu_plugin.web._REQUEST_SECONDS", 1.0)
+    found = web()
+    found.get("/healthz")
+    crowd = [socket.create_connection(("127.0.0.1", found.port)) for _ in range(60)]
+    try:
+        time.sleep(0.3)
+        assert sum(thread.name == "request" for thread in threading.enumerate()) <= 8
+        wait_for(lambda: answers(found.port), 20)
+    finally:
+        for client in crowd:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        (b"GET /" + b"x" * 100000 + b" HTTP/1.1", b"", b"414"),
+        (b"GET /metrics HTTP/1.1", b"X: " + b"x" * 100000 + b"\r\n", b"431"),
+        (b"GET /metrics HTTP/1.1", b"X: x\r\n" * 1000, b"431"),
+        (b"\x16\x03\x01\x02", b"", b"400"),
+        (b"GET /metrics HTTP/9.9", b"", b"505"),
+    ],
+    ids=["long line", "long header", "many headers", "TLS", "version"],
+)
+def test_odd_requests_are_refused(web, request_line, headers, status):
+    found = web()
+    found.get("/healthz")
+    with socket.create_connection(("127.0.0.1", found.port), timeout=10) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(request_line + b"\r\n" + headers + b"\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert status in client.recv(1000)
+    assert answers(found.port)
+
+
+def test_ipv6_address(run_plugin):
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            port = probe.getsockname()[1]
+    except OSError:
+        pytest.skip("there is no IPv6")
+    run_plugin(listen=f"[::1]:{port}")
+    wait_for(lambda: answers(port, "[::1]"))
 
 
 def test_taken_port_takes_only_the_metrics(kubelet, run_plugin):
