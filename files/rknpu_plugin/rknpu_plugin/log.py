@@ -72,7 +72,7 @@ class JsonFormatter(_Formatter):
             "message": record.getMessage(),
             **self.fields(record),
         }
-        return json.dumps(event, ensure_ascii=False, default=str)
+        return _one_line(json.dumps(event, ensure_ascii=False, default=str), event)
 
 
 class TextFormatter(_Formatter):
@@ -88,7 +88,7 @@ class TextFormatter(_Formatter):
         else:
             head = f"{_timestamp(record)} {record.levelname:<7} "
         pairs = [f"{name}={_quote(value)}" for name, value in self.fields(record).items()]
-        return head + " ".join([record.getMessage(), *pairs])
+        return head + " ".join([_one_line(record.getMessage()), *pairs])
 
 
 def _timestamp(record: logging.LogRecord) -> str:
@@ -99,10 +99,14 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 def _quote(value: object) -> str:
     text = str(value)
-    # json.dumps escapes line ends too: one event stays one line.
-    return (
-        text if text and not set(' "=\n\r\t') & set(text) else json.dumps(text, ensure_ascii=False)
-    )
+    if text and not set(' "=') & set(text):
+        return _one_line(text)
+    return _one_line(json.dumps(text, ensure_ascii=False), text)
+
+
+def _one_line(text: str, value: object = None) -> str:
+    """*text*, or JSON of *value* in ASCII where it has what ends lines or steers terminals."""
+    return text if text.isprintable() else json.dumps(value or text, default=str)
 
 
 class _LastErrorHandler(logging.Handler):

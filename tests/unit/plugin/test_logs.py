@@ -46,11 +46,16 @@ def test_json(stream):
 def test_one_event_is_one_line_whatever_it_carries(stream, log_format):
     set_up_logging(log_format, "info", None, stream)
     log.info("event", reason='line one\nline two\r\t"quoted" = \\ \0')
+    log.info("event", name="a\x85b\u2028c\x0bd\x7f\x1b[31m", other="\ud800", path="/ä b")
+    log.info("event\nevent")
     try:
         raise ValueError("broken\nhere")
     except ValueError:
         log.failure("failed")
-    assert len(stream.getvalue().splitlines()) == 2
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert all(line.isprintable() for line in lines)
+    assert "/ä b" in "".join(lines) or log_format == "json"
 
 
 def test_level(stream):
