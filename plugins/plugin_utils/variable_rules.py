@@ -200,7 +200,7 @@ VALUE_RULES: Mapping[str, Rule] = {
         "a registry and a path in lower case, such as registry.example.org/edge",
     ),
     "device_plugin_listen": listen,
-    "device_plugin_max_contexts": whole_number(1),
+    "device_plugin_max_contexts": whole_number(1, 2**31 - 1),
     "device_plugin_max_shares_per_container": whole_number(1, 100),
     "device_plugin_mounts": each(
         mount_target, "HOST, HOST:CONTAINER or HOST:CONTAINER:ro|rw with absolute paths"

@@ -182,5 +182,7 @@ def test_in_a_play(inventory):
     assert "a, s: device_plugin_shares: must be a whole number from 1 to 100, not" in output
     assert "a, s: k3s_token: must be one word of printable" in output
     assert "s: device_plugin_max_contexts" not in output
-    assert "a: device_plugin_max_contexts: must be a whole number of 1 or more, not" in output
+    assert (
+        "a: device_plugin_max_contexts: must be a whole number from 1 to 2147483647, not" in output
+    )
     assert "sekrit" not in output

@@ -107,7 +107,12 @@ def test_sound_values(problems_of, name, value):
             '"https://registry.example.org"',
         ),
         ("device_plugin_image_base", "", 'must be the name of an image, not ""'),
-        ("device_plugin_max_contexts", 0, "must be a whole number of 1 or more, not 0"),
+        ("device_plugin_max_contexts", 0, "must be a whole number from 1 to 2147483647, not 0"),
+        (
+            "device_plugin_max_contexts",
+            2**31,
+            "must be a whole number from 1 to 2147483647, not 2147483648",
+        ),
         (
             "device_plugin_max_shares_per_container",
             "x",
