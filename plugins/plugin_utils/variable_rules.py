@@ -15,6 +15,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.rocknpu.edge.plugins.module_utils.listen_address import (
+    check_listen_address,
+)
 from ansible_collections.rocknpu.edge.plugins.module_utils.resource_name import check_resource_name
 
 from .path_rules import (
@@ -32,8 +35,6 @@ Rule = Callable[[Any], "str | None"]
 # It is also the value of the label kubernetes.io/hostname, which has 63 characters at most.
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NODE_NAME = re.compile(rf"(?=.{{1,63}}$){_LABEL}(?:\.{_LABEL})*")
-
-_PORT = re.compile(r"(?:[^:]*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
 # Keys of k3s' config.yaml that the role k3s writes from a variable of its own.
 _OWNED_KEYS = {
@@ -185,10 +186,7 @@ def no_proxy(value: Any) -> str | None:
 
 def listen(value: Any) -> str | None:
     """Check where to listen: HOST:PORT, :PORT or nothing."""
-    found = _PORT.fullmatch(value) if isinstance(value, str) else None
-    if value == "" or (found and 1 <= int(found[1]) <= 65535):
-        return None
-    return "must be ADDRESS:PORT, :PORT or empty, with a port to 65535 and brackets around IPv6"
+    return check_listen_address(str(value)) if value != "" else None
 
 
 VALUE_RULES: Mapping[str, Rule] = {

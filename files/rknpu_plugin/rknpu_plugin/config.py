@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import socket
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
+from .listen_address import check_listen_address
 from .resource_name import check_resource_name
 from .shares import MAX_SHARES
 
@@ -28,8 +28,6 @@ SOCKET_NAME_LENGTH = 40
 # What a C program can take, and so the RKNN runtime.
 MAX_CONTEXTS = 2**31 - 1
 
-_HOST_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
-_HOST_NAME = re.compile(rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})*")
 _SHOWN_LENGTH = 80
 _PERMISSIONS = re.compile(r"(?!.*(.).*\1)[rwm]+")
 
@@ -204,39 +202,11 @@ def _listen(value: Any) -> Address | None:
     text = _text(value)
     if not text:
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        raise ValueError(
-            f"must be HOST:PORT, :PORT or empty, with a port to 65535, not {show(value)}"
-        )
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-        if not _is_ipv6(host):
-            raise ValueError(f"must have an IPv6 address in its brackets, not {show(value)}")
-    elif ":" in host:
-        raise ValueError(f"must have an IPv6 address in brackets, not {show(value)}")
-    elif host and not _is_host(host):
-        raise ValueError(f"must begin with an address or a name of this machine, not {show(value)}")
-    return Address(host, int(port))
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        # What follows the percent sign is an interface.
-        socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    except OSError:
-        return False
-    return True
-
-
-def _is_host(host: str) -> bool:
-    if re.fullmatch("[0-9.]+", host):
-        try:
-            socket.inet_pton(socket.AF_INET, host)
-        except OSError:
-            return False
-        return True
-    return len(host) <= 253 and _HOST_NAME.fullmatch(host) is not None
+    reason = check_listen_address(text)
+    if reason:
+        raise ValueError(f"{reason}, not {show(value)}")
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
 
 
 def show(value: Any) -> str:

@@ -119,15 +119,20 @@ def test_sound_values(problems_of, name, value):
             'must be a whole number from 1 to 100, not "x"',
         ),
         ("device_plugin_max_shares_per_container", 101, "must be a whole number from 1 to 100, n"),
-        ("device_plugin_max_contexts", "9" * 5000, "must be a whole number of 1 or more, not"),
+        ("device_plugin_max_contexts", "9" * 5000, "must be a whole number from 1 to"),
         *(
             ("device_plugin_permissions", value, "must be letters out of r, w and m, each once")
             for value in ["", "x", "rr", "rw\n", ["r"]]
         ),
         *(
-            ("device_plugin_listen", value, "must be ADDRESS:PORT, :PORT or empty, with a port to")
-            for value in ["9475", ":0", ":65536", ":99999", "::1:80", "host:", 9475, ":80\n"]
+            (
+                "device_plugin_listen",
+                value,
+                "must be HOST:PORT, :PORT or empty, with a port to 65535",
+            )
+            for value in ["9475", ":0", ":65536", ":99999", "host:", 9475, ":80\n"]
         ),
+        ("device_plugin_listen", "::1:80", "must have an IPv6 address in brackets"),
         *(
             ("device_plugin_extra_devices", [value], "has an entry, number 1, that is not /dev/NAM")
             for value in ["rga", "/dev", "/dev/../etc/shadow", "/dev/rga:x", "/dev/rga:", 1, {}]
@@ -242,10 +247,12 @@ def test_read_only_home(problems_of, monkeypatch, tmp_path):
     ("key", "values"),
     [
         ("shares", [0, 1, 100, 101, True]),
-        ("max_contexts", [0, 1, 1000]),
+        ("max_contexts", [0, 1, 1000, 2**31 - 1, 2**31]),
         ("max_shares_per_container", [0, 1, 100, 101]),
         ("permissions", ["", "r", "rwm", "rr", "x", "rw\n"]),
         ("listen", ["", ":1", ":0", ":65536", "a:1", "[::1]:1", "::1:1", "a", 1, ":1\n", "[a:1"]),
+        ("listen", ["[]:1", "[a]:1", "[::1%a]:1", "1.2.3.4:1", "256.0.0.1:1", "*:1", "a b:1"]),
+        ("listen", ["x" * 63 + ":1", "x" * 64 + ":1", "\u00e9:1", "a.b-c:1", "-a:1", "[::1:1"]),
         ("extra_devices", [["/dev/a"], ["/dev/a:rw"], ["/dev/a:"], ["/dev"], ["/dev/../a"], "a"]),
         ("extra_devices", [["/dev/a", "/dev//a:r"], ["//dev/a"], ["/dev/a:rw:r"], [1], []]),
         (
