@@ -24,6 +24,8 @@ FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
 # Of a file; the longest that makes sense has a few hundred bytes for each key.
 _MAX_BYTES = 64 * 1024
+# No value has more than one pair.
+_MAX_BRACKETS = 20
 _NAMES = [key.name for key in KEYS]
 
 
@@ -49,9 +51,16 @@ class LoadedConfig(NamedTuple):
 class _StrictLoader(yaml.SafeLoader):
     """Refuses what YAML allows and nobody means here.
 
-    A key that stands twice, of which YAML silently keeps the last, and aliases, with which a few
-    lines become a list without end.
+    A key that stands twice, of which YAML silently keeps the last; aliases, with which a few lines
+    become a list without end; brackets in brackets, over which PyYAML takes minutes.
     """
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        if self.flow_level >= _MAX_BRACKETS:
+            raise yaml.MarkedYAMLError(
+                problem="too many brackets in brackets", problem_mark=self.get_mark()
+            )
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

@@ -5,9 +5,12 @@ The contract: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-stor
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from rknpu_plugin import kubelet as kubelet_side
@@ -204,6 +207,32 @@ def test_permission_denied_is_told_apart(work):
     text = kubelet_side.explain_errno("/x/kubelet.sock", PermissionError(13, "Permission denied"))
     assert text.startswith("/x/kubelet.sock: permission denied")
     assert "SELinux" in text
+
+
+@contextlib.contextmanager
+def without_root():
+    """This thread asks the file system as an ordinary user, as SELinux and others can have it."""
+    library = ctypes.CDLL(None)
+    library.setfsuid(65534)
+    try:
+        yield
+    finally:
+        library.setfsuid(os.geteuid())
+
+
+def test_denied_socket_and_denied_directory_are_explained_with_the_path(kubelet):
+    kubelet.start()
+    path = f"{kubelet.directory}/kubelet.sock"
+    kubelet.directory.parent.chmod(0o711)
+    kubelet.directory.chmod(0o711)
+    Path(path).chmod(0)
+    with without_root():
+        assert kubelet_side.find_obstacle(str(kubelet.directory)) is None
+        assert f"{path}: permission denied" in kubelet_side.explain_socket(str(kubelet.directory))
+    kubelet.directory.chmod(0)
+    with without_root():
+        assert f"{path}: permission denied" in kubelet_side.find_obstacle(str(kubelet.directory))
+    kubelet.directory.chmod(0o700)
 
 
 @pytest.mark.parametrize("number", [1, 2, 13, 20, 28, 30, 36, 40, 88, 111, 122])
