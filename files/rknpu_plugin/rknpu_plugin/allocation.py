@@ -13,6 +13,10 @@ from .config import Config
 from .device import Device
 from .shares import core_mask, share_index
 
+# In a message: gRPC loses messages that are longer than a few thousand characters.
+_NAMED = 8
+_NAME_LENGTH = 63
+
 
 class AllocationError(Exception):
     """A request that cannot be granted.
@@ -86,8 +90,8 @@ class Allocator:
         if unknown:
             raise AllocationError(
                 "unknown_share",
-                f"{config.resource}: no such share on this node: {', '.join(unknown)}; "
-                f"it offers {', '.join(offered) or 'none'}",
+                f"{config.resource}: no such share on this node: {_name_some(unknown)}; "
+                f"it offers {_name_some(list(offered)) or 'none'}",
             )
         limit = config.max_shares_per_container
         if limit is not None and len(shares) > limit:
@@ -137,3 +141,9 @@ class Allocator:
         if config.max_contexts is not None:
             variables["RKNN_MAX_CONTEXTS"] = str(config.max_contexts)
         return variables
+
+
+def _name_some(shares: Sequence[str]) -> str:
+    """The first of *shares* and how many there are beside them."""
+    named = ", ".join(share[:_NAME_LENGTH] for share in shares[:_NAMED])
+    return f"{named} and {len(shares) - _NAMED} more" if len(shares) > _NAMED else named

@@ -205,10 +205,22 @@ def test_unknown_share_is_refused_by_name(kubelet, run_plugin, share):
     kubelet.wait_client()
     code, details = refusal(kubelet, "npu0-share-0", share)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert share in details
+    # An ID has 63 characters at most.
+    assert share[:63] in details
     assert "npu0-share-0, npu0-share-1" in details
     name = "rknpu_plugin_allocation_failures_total"
     assert plugin.metric(name, reason="unknown_share") == 1
+
+
+def test_refusal_stays_short_enough_for_grpc(kubelet, run_plugin):
+    """A text of many thousand characters would reach the kubelet as RESOURCE_EXHAUSTED."""
+    kubelet.start()
+    run_plugin(shares=100)
+    kubelet.wait_client()
+    code, details = refusal(kubelet, *(f"{index:0300}" for index in range(100)))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "and 92 more; it offers npu0-share-0, npu0-share-1" in details
+    assert details.endswith("and 92 more")
 
 
 def test_too_many_shares_are_refused_with_the_limit(kubelet, run_plugin):
