@@ -3,6 +3,11 @@ INVENTORY ?= inventory/virtual
 # Large things that are built or downloaded once live outside the checkout.
 export ROCKNPU_CACHE ?= $(HOME)/.cache/rocknpu
 
+# Ansible starts with UTF-8 only.
+ifneq ($(shell locale charmap 2>/dev/null),UTF-8)
+export LC_ALL := C.UTF-8
+endif
+
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help site image pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup
@@ -10,7 +15,6 @@ SHELL := /bin/sh
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
 EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
-VIRTUAL = $(filter inventory/virtual,$(patsubst %/,%,$(INVENTORY)))
 
 help:                ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -22,9 +26,7 @@ setup:               ## the Python environment, and this checkout as a collectio
 
 site: setup          ## boards -> cluster with schedulable NPUs (INVENTORY=inventory/mine for yours)
 	@test -e "$(INVENTORY)" || { echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
-ifneq ($(VIRTUAL),)
-	@$(EDGE) up
-endif
+	@if [ "$(INVENTORY)" -ef inventory/virtual ]; then $(EDGE) up; fi
 	@$(RUN) ansible-playbook -i "$(INVENTORY)" site.yml
 
 image: setup         ## the plugin's container image for both architectures, for device_plugin_mode daemonset
@@ -52,7 +54,7 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) MYPYPATH=tests mypy -p virtual_edge
 	$(RUN) yamllint -s .
 	# A copy of the collection that is installed for this user would hide the checkout.
-	$(RUN) ANSIBLE_HOME=$(CURDIR)/.build/ansible-home ansible-lint --offline
+	$(RUN) ANSIBLE_HOME="$(CURDIR)/.build/ansible-home" ansible-lint --offline
 	$(RUN) antsibull-changelog lint
 
 unit: setup          ## tests that need neither root nor containers

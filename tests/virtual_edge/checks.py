@@ -118,13 +118,15 @@ def _find_address_problems(edge: Edge) -> list[str]:
     if own and (own.get("labels") or {}).get(podman.EDGE_LABEL) != edge.name:
         return [
             f"The podman network {edge.network} is not of this edge: remove it, or take another "
-            "--name."
+            "name (ROCKNPU_EDGE in the environment)."
         ]
+    # Heard by make and the inventory alike.
+    another = "take another range (ROCKNPU_EDGE_NET=198.18.52 in the environment)"
     other = find_network_conflict(edge.subnet, networks, edge.network)
     if other:
         return [
             f"{edge.subnet} is in use by the podman network {other}: remove that one "
-            f"(podman network rm {other}), or take another --subnet."
+            f"(podman network rm {other}), or {another}."
         ]
     routes = json.loads(require(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
     device = own.get("network_interface") if own else None
@@ -132,15 +134,12 @@ def _find_address_problems(edge: Edge) -> list[str]:
     route = find_route_conflict(edge.subnet, wanted, routes, device)
     if route:
         return [
-            f"This machine already has a route to {edge.subnet} ({route}): take another --subnet "
-            "(ROCKNPU_EDGE_NET for the inventory), or remove the route."
+            f"This machine already has a route to {edge.subnet} ({route}): {another}, or "
+            "remove the route."
         ]
     name = find_name_conflict(edge.subnet, Path("/etc/hosts").read_text())
     if name:
-        return [
-            f"{edge.subnet} would hide a host that /etc/hosts names ({name}): take another "
-            "--subnet (ROCKNPU_EDGE_NET for the inventory)."
-        ]
+        return [f"{edge.subnet} would hide a host that /etc/hosts names ({name}): {another}."]
     return []
 
 

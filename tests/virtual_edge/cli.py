@@ -15,9 +15,9 @@ from virtual_edge.k3s_standin import build as standin
 from virtual_edge.progress import say
 from virtual_edge.settings import (
     DEFAULT_K3S_VERSION,
-    DEFAULT_NAME,
-    DEFAULT_SUBNET,
     Edge,
+    default_name,
+    default_subnet,
     find_cache,
     make_edge,
 )
@@ -42,9 +42,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="virtual_edge", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     edge = argparse.ArgumentParser(add_help=False)
-    edge.add_argument("--name", default=DEFAULT_NAME, help="of the edge (default %(default)s)")
+    edge.add_argument("--name", default=default_name(), help="of the edge (default %(default)s)")
     edge.add_argument(
-        "--subnet", default=DEFAULT_SUBNET, help="IPv4 network, 24 bits (default %(default)s)"
+        "--subnet", default=default_subnet(), help="IPv4 network, 24 bits (default %(default)s)"
     )
     edge.add_argument(
         "--extra",
@@ -171,7 +171,7 @@ def _clean(_options: argparse.Namespace) -> None:
     _refuse_without_podman()
     cache = find_cache()
     for name in lifecycle.all_names(cache):
-        lifecycle.down(make_edge(name, DEFAULT_SUBNET, cache))
+        lifecycle.down(make_edge(name, default_subnet(), cache))
     image.remove_unused()
     say(f"no edge is left; the cache {cache} stays")
 

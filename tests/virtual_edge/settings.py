@@ -10,9 +10,9 @@ from pathlib import Path
 
 from virtual_edge.errors import RefusedError
 
-DEFAULT_NAME = "edge"
+_DEFAULT_NAME = "edge"
 # A documentation range (RFC 5737): no real network uses it.
-DEFAULT_SUBNET = "198.51.100.0/24"
+_DEFAULT_NET = "198.51.100"
 DEFAULT_K3S_VERSION = "v1.37.2+standin1"
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -81,6 +81,16 @@ def find_cache() -> Path:
     """The cache directory: $ROCKNPU_CACHE, else ~/.cache/rocknpu."""
     named = os.environ.get("ROCKNPU_CACHE", "")
     return Path(named).expanduser().absolute() if named else Path.home() / ".cache" / "rocknpu"
+
+
+def default_name() -> str:
+    """Name of the edge that is meant when none is given, as inventory/virtual knows it."""
+    return os.environ.get("ROCKNPU_EDGE") or _DEFAULT_NAME
+
+
+def default_subnet() -> str:
+    """Subnet of that edge."""
+    return f"{os.environ.get('ROCKNPU_EDGE_NET') or _DEFAULT_NET}.0/24"
 
 
 def make_edge(name: str, subnet: str, cache: Path, extra: list[str] | None = None) -> Edge:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from virtual_edge.checks import find_memory_problem
 from virtual_edge.errors import RefusedError
-from virtual_edge.settings import BoardSpec, find_cache, make_edge
+from virtual_edge.settings import BoardSpec, default_name, default_subnet, find_cache, make_edge
 
 CACHE = Path("/nowhere")
 
@@ -18,6 +18,18 @@ def test_two_boards_unless_more_are_asked_for() -> None:
     assert edge.address(edge.boards[1]) == "198.51.100.12"
     assert edge.boards[2] == BoardSpec("rocket", "rocket", 21)
     assert edge.address(edge.boards[2]) == "198.51.100.21"
+
+
+def test_make_and_inventory_mean_the_same_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROCKNPU_EDGE", "ROCKNPU_EDGE_NET"):
+        monkeypatch.delenv(name, raising=False)
+    assert (default_name(), default_subnet()) == ("edge", "198.51.100.0/24")
+    monkeypatch.setenv("ROCKNPU_EDGE", "other")
+    monkeypatch.setenv("ROCKNPU_EDGE_NET", "198.18.52")
+    assert (default_name(), default_subnet()) == ("other", "198.18.52.0/24")
+    monkeypatch.setenv("ROCKNPU_EDGE_NET", "198.18.52.0/24")
+    with pytest.raises(RefusedError, match="is no IPv4 network"):
+        make_edge(default_name(), default_subnet(), CACHE)
 
 
 def test_names_of_two_edges_never_meet() -> None:
