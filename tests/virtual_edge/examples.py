@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes import client, config
+from kubernetes import client, config, dynamic
 
 from virtual_edge.errors import EdgeError
 from virtual_edge.pod_report import SCRIPT, USER, Seen, parse
@@ -23,6 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 IMAGE = "localhost/busybox:1"
 NAMESPACE = "rocknpu-examples"
 _TIMEOUT = 120
+_MERGE = "application/merge-patch+json"
 
 
 @dataclass
@@ -114,6 +115,8 @@ def run(kubeconfig: Path) -> int:
     config.load_kube_config(str(kubeconfig))  # type: ignore[no-untyped-call]
     core: Any = client.CoreV1Api()
     apps: Any = client.AppsV1Api()
+    # It takes manifests as they are.
+    cluster: Any = dynamic.DynamicClient(client.ApiClient())  # type: ignore[no-untyped-call]
     _remove_namespace(core)
     core.create_namespace({"metadata": {"name": NAMESPACE}})
     faults = []
@@ -121,7 +124,7 @@ def run(kubeconfig: Path) -> int:
         _wait("the namespace's service account", lambda: _has_account(core))
         for name in sorted(files):
             say(f"examples/{name}")
-            found = [f"{name}: {fault}" for fault in _try(core, apps, name)]
+            found = [f"{name}: {fault}" for fault in _try(cluster, core, apps, name)]
             for fault in found:
                 say(fault)
             faults += found
@@ -130,25 +133,19 @@ def run(kubeconfig: Path) -> int:
     return 1 if faults else 0
 
 
-def _try(core: Any, apps: Any, name: str) -> list[str]:
+def _try(cluster: Any, core: Any, apps: Any, name: str) -> list[str]:
     item = read(name)
     title = item["metadata"]["name"]
-    deployed = item["kind"] == "Deployment"
-    if deployed:
-        apps.create_namespaced_deployment(NAMESPACE, item)
-    else:
-        core.create_namespaced_pod(NAMESPACE, item)
+    resource = cluster.resources.get(api_version=item["apiVersion"], kind=item["kind"])
+    resource.create(body=item, namespace=NAMESPACE)
     number = item["spec"].get("replicas", 1)
     pods = _wait_for_pods(core, number)
     faults = [*CHECKS[name](pods), *_find_faults(pods)]
     if name == "rollout.yaml":
         item["spec"]["template"]["metadata"]["annotations"] = {"version": "2"}
-        apps.patch_namespaced_deployment(title, NAMESPACE, item)
+        resource.patch(body=item, name=title, namespace=NAMESPACE, content_type=_MERGE)
         _wait(f"{title} to roll out", lambda: _rolled_out(apps, title, number))
-    if deployed:
-        apps.delete_namespaced_deployment(title, NAMESPACE, propagation_policy="Foreground")
-    else:
-        core.delete_namespaced_pod(title, NAMESPACE)
+    resource.delete(name=title, namespace=NAMESPACE, propagation_policy="Foreground")
     _wait("its pods to go", lambda: not core.list_namespaced_pod(NAMESPACE).items)
     return faults
 
