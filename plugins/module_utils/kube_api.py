@@ -191,6 +191,7 @@ def connect(options: Mapping[str, Any]) -> KubeApi:
     if not (host and api_key):
         _load_configuration(configuration, options["kubeconfig"], options["context"])
     if host:
+        _check_address(host)
         configuration.host = host.rstrip("/")
     if api_key:
         if not _HEADER_WORD.fullmatch(api_key):
@@ -205,9 +206,7 @@ def connect(options: Mapping[str, Any]) -> KubeApi:
         configuration.verify_ssl = options["validate_certs"]
     if not configuration.verify_ssl:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    if urlsplit(configuration.host).scheme not in ("http", "https"):
-        given = _printable(configuration.host)
-        raise _bad_options(f'the API is at https://ADDRESS:PORT, not "{given}"')
+    _check_address(configuration.host)
     # Waiting is the caller's: urllib3's own three retries would multiply every timeout.
     configuration.retries = False
     return KubeApi(configuration)
@@ -234,6 +233,16 @@ def _load_configuration(configuration: Any, kubeconfig: str | None, context: str
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError):
         # Without the error itself: it may quote lines of the file, which holds keys.
         raise _bad_options(f"{kubeconfig or 'the kubeconfig'} is no kubeconfig file") from None
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets that do not fit, or a port that is no number to 65535
+        sound = False
+    if not sound or not _HEADER_WORD.fullmatch(address):
+        raise _bad_options(f'the API is at https://ADDRESS:PORT, not "{_printable(address)}"')
 
 
 def _check_ca(path: str) -> None:

@@ -226,7 +226,10 @@ VALUE_RULES: Mapping[str, Rule] = {
         r"""(https?://[^\s"'\\]+)?""", "an address that begins with https:// or http://"
     ),
     "k3s_registries": registries,
-    "k3s_server_url": text(r"(https://[^/\s]+)?", "https://ADDRESS:PORT without a path"),
+    "k3s_server_url": text(
+        r"(https://(\[[0-9A-Fa-f:.]+\]|[^/\s:@\[\]]+)(:[0-9]{1,5})?)?",
+        "https://ADDRESS:PORT without a path, with brackets around IPv6",
+    ),
     "k3s_token": token,
     "k3s_version": text(
         r"v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?\+[0-9A-Za-z.]+",

@@ -277,7 +277,16 @@ def test_inventory_and_plugin_take_the_same(problems_of, key, values):
         assert (problems_of(**{f"device_plugin_{key}": value}) == []) is taken, value
 
 
-@pytest.mark.parametrize("url", ["http://192.0.2.11:6443", "https://192.0.2.11/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://192.0.2.11:6443",
+        "https://192.0.2.11/x",
+        "https://192.0.2.11:",
+        "https://2001:db8::11:6443",
+        "https://u:p@x:6443",
+    ],
+)
 def test_address_of_the_api(specs, url):
     both = {"k3s_token": "0123456789abcdef", "k3s_server_url": url}
     (sentence,) = inventory_problems(make_hostvars({"s": both}, {"a": both}), ["s", "a"], specs)

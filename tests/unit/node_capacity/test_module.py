@@ -362,7 +362,16 @@ def test_unknown_context(server, tmp_path, run):
     [
         ({"ca_cert": "/nonexistent/ca.pem"}, "ca_cert: there is no file /nonexistent/ca.pem"),
         ({"ca_cert": __file__}, "holds no certificate in PEM form"),
-        ({"host": "192.0.2.11:6443"}, 'at https://ADDRESS:PORT, not "192.0.2.11:6443"'),
+        *(
+            ({"host": host}, f'at https://ADDRESS:PORT, not "{host}"')
+            for host in [
+                "192.0.2.11:6443",
+                "https://",
+                "https://[2001:db8::1",
+                "https://192.0.2.11:99999",
+                "https://board 01:6443",
+            ]
+        ),
         ({"api_key": f"{TOKEN} two"}, "api_key must be one word"),
         ({"api_key": f"{TOKEN}\nx"}, "api_key must be one word"),
     ],
