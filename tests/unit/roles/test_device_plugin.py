@@ -173,6 +173,9 @@ def test_configurations(runner, tmp_path):
         else:
             assert first.message(name) == "", name
             assert yaml.safe_load(text) == expected, name
+            unit = (places[name] / "rknpu-plugin.service").read_text().splitlines()
+            assert ("SocketBindAllow=tcp:9475" in unit) == ("listen" not in expected), name
+            assert ("RestrictAddressFamilies=AF_UNIX" in unit) == ("listen" in expected), name
 
     assert configure().changed == 0
 
