@@ -254,6 +254,8 @@ usable:
   sample: true
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.board import read_board
@@ -266,7 +268,13 @@ def main() -> None:
         argument_spec={"root": {"type": "path", "default": "/"}},
         supports_check_mode=True,
     )
-    board = read_board(module.params["root"])
+    root = module.params["root"]
+    if not os.path.isdir(root):
+        module.fail_json(
+            msg=f"{root} on this host is no directory, but root must be one: name where the board's "
+            "root file system is mounted, or leave root out for the running system."
+        )
+    board = read_board(root)
     problems = find_problems(board)
     module.exit_json(
         changed=False,

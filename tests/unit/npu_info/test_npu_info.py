@@ -43,6 +43,14 @@ def _run(root: Path | str, **arguments: object) -> dict[str, Any]:
     return returned
 
 
+@pytest.mark.parametrize("name", ["missing", "file"])
+def test_a_root_that_is_no_directory_is_no_board(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    returned = _run(tmp_path / name)
+    assert returned["failed"] is True
+    assert returned["msg"].startswith(f"{tmp_path / name} on this host is no directory")
+
+
 def _make_devices(golden: Golden) -> None:
     """Real character devices in place of the files; only root can make them."""
     for path in golden.devices:
