@@ -254,7 +254,7 @@ usable:
   sample: true
 """
 
-import os
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -269,10 +269,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     root = module.params["root"]
-    if not os.path.isdir(root):
+    if not Path(root).is_dir():
         module.fail_json(
-            msg=f"{root} on this host is no directory, but root must be one: name where the board's "
-            "root file system is mounted, or leave root out for the running system."
+            msg=f"{root} on this host is no directory, but root must be one: name where the root "
+            "file system of the board is mounted, or leave root out for the running system."
         )
     board = read_board(root)
     problems = find_problems(board)
