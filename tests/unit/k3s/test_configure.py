@@ -90,7 +90,7 @@ def test_secrets_are_not_displayed(edge: Edge) -> None:
     }.items():
         (board / "etc").mkdir()
         (board / "etc" / "config.yaml").write_text(text, encoding="utf-8")
-    outcome = edge.run("configure", arguments=["--diff", "-vvv"])
+    outcome = edge.run("present", "configure", arguments=["--diff", "-vvv"])
     assert outcome.messages == {}
     assert "hunter2" not in outcome.output
     assert "-agent-token-file: /etc/older" in outcome.output
@@ -120,11 +120,16 @@ def test_files_that_the_inventory_asks_for(edge: Edge) -> None:
     server = edge.add("server", "k3s_server", **OPTIONS, k3s_config=data, k3s_node_ip="192.0.2.11")
     own = {"k3s_config": data, "k3s_node_ip": "192.0.2.99", "ansible_host": "198.51.100.9"}
     agent = edge.add("agent", "k3s_agent", **OPTIONS, **own)
-    present = {"registries": "ours", "environment": "ours", "kubelet": "ours"}
-    gone = edge.add("gone", "k3s_agent", **own, __k3s_host={**READING, "files": present})
-    # Of another installer, which the inventory says nothing of.
-    other = dict.fromkeys(present, "other")
-    kept = edge.add("kept", "k3s_agent", **own, __k3s_host={**READING, "files": other})
+    # "ours" is of this role, "other" of another installer; the inventory says nothing of either.
+    gone, kept = (
+        edge.add(
+            name, "k3s_agent", **own, __k3s_host={**READING, "files": READING["files"] | files}
+        )
+        for name, files in {
+            "gone": dict.fromkeys(("registries", "environment", "kubelet"), "ours"),
+            "kept": dict.fromkeys(("registries", "environment", "kubelet"), "other"),
+        }.items()
+    )
     names = {
         "registries": "etc/registries.yaml",
         "environment": "units/k3s-agent.service.env",
