@@ -9,5 +9,8 @@ rm -rf "$installed"
 mkdir -p "$installed"
 ansible-galaxy collection build --force --output-path "$installed" >/dev/null
 ansible-galaxy collection install --force --offline --no-deps --collections-path "$installed" "$installed"/rocknpu-edge-*.tar.gz
-ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests python3 -m virtual_edge build
+# The second version is for upgrades.
+for version in v1.37.2+standin2 v1.37.2+standin1; do
+    ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests python3 -m virtual_edge build --k3s-version "$version"
+done
 ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests exec molecule "$@"
