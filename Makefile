@@ -75,8 +75,8 @@ sanity: setup        ## ansible-test sanity on a copy at the path that it demand
 molecule: setup      ## the scenarios on virtual boards, with the collection installed from its archive (SCENARIO=k3s for one)
 	$(RUN) tests/molecule.sh $(if $(SCENARIO),test -s $(SCENARIO))
 
-bench: setup         ## the figures of the plugin against their bars, one JSON line each
-	@$(RUN) python3 tests/bench/run.py
+bench: setup         ## the figures of the plugin and of the site against their bars, one JSON line each
+	@$(RUN) python3 tests/bench/run.py; plugin=$$?; $(RUN) python3 tests/bench/site.py && exit $$plugin
 
 collection: setup    ## build the archive for ansible-galaxy
 	$(RUN) ansible-galaxy collection build --force --output-path .build
