@@ -89,7 +89,7 @@ def ask(url: str, token: str, user: str, timeout: float) -> Answer:
         return Answer(url, "other_authority", "its certificate is not the one that the token names")
     try:
         context = _verified(authority.decode())
-        status, _ = _get(url, _PATHS[user], context, timeout, {"Authorization": wanted.header})
+        status = _get(url, _PATHS[user], context, timeout, {"Authorization": wanted.header})[0]
     except ssl.SSLCertVerificationError as error:
         return Answer(url, judge_certificate(error.verify_code), error.verify_message)
     except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
