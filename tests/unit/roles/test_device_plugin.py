@@ -128,6 +128,10 @@ CONFIGURATIONS: dict[str, tuple[dict[str, object], dict[str, object] | None]] = 
         {"shares": "3", "max_contexts": "1"},
         {"resource": "rocknpu.device/npu", "shares": 3, "max_contexts": 1},
     ),
+    "loopback": (
+        {"listen": "127.0.0.1:9476"},
+        {"resource": "rocknpu.device/npu", "listen": "127.0.0.1:9476"},
+    ),
     "empty": ({"shares": None, "mounts": None}, {"resource": "rocknpu.device/npu"}),
     "wrong": ({"shares": 101}, None),
 }
@@ -174,8 +178,10 @@ def test_configurations(runner, tmp_path):
             assert first.message(name) == "", name
             assert yaml.safe_load(text) == expected, name
             unit = (places[name] / "rknpu-plugin.service").read_text().splitlines()
-            assert ("SocketBindAllow=tcp:9475" in unit) == ("listen" not in expected), name
-            assert ("RestrictAddressFamilies=AF_UNIX" in unit) == ("listen" in expected), name
+            listen = str(expected.get("listen", ":9475"))
+            assert (f"SocketBindAllow=tcp:{listen[-4:]}" in unit) == (listen != ""), name
+            assert ("RestrictAddressFamilies=AF_UNIX" in unit) == (listen == ""), name
+            assert ("IPAddressAllow=localhost" in unit) == (name == "loopback"), name
 
     assert configure().changed == 0
 
