@@ -35,11 +35,11 @@ def socket_prefix(resource: str) -> str:
     return f"rknpu-{zlib.crc32(resource.encode()):08x}-"
 
 
-def remove_stale_sockets(directory: str, resource: str) -> list[str]:
-    """Remove what earlier instances for *resource* left behind; the caller holds its lock."""
+def remove_stale_sockets(directory: str, resource: str, own: str = "") -> list[str]:
+    """Remove what other instances for *resource* left behind; the caller holds its lock."""
     removed = []
     for path in sorted(Path(directory).glob(socket_prefix(resource) + "*.sock")):
-        if path.is_socket():
+        if path.name != own and path.is_socket():
             with suppress(OSError):
                 path.unlink()
                 removed.append(path.name)

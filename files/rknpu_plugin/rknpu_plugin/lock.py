@@ -48,6 +48,11 @@ class InstanceLock:
         """Of the file; None while the lock is not held."""
         return self._descriptor
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held and its file is still there for others to see."""
+        return self._descriptor is not None and self._is_current(self._descriptor)
+
     def acquire(self) -> None:
         """Take the lock, or make sure that it is still held: its file vanishes with the directory.
 
@@ -55,7 +60,7 @@ class InstanceLock:
             HeldError: another process has it.
             LockError: the file cannot be made.
         """
-        if self._descriptor is not None and self._is_current(self._descriptor):
+        if self.is_held:
             return
         self._close()
         try:
@@ -98,9 +103,7 @@ class InstanceLock:
 
     def release(self, keep_file: bool = False) -> None:
         """Give the lock back and remove its file, or keep that for a process that goes on."""
-        if self._descriptor is None:
-            return
-        if not keep_file and self._is_current(self._descriptor):
+        if not keep_file and self.is_held:
             # Where it cannot be removed, whoever comes next takes it over.
             with suppress(OSError):
                 self._path.unlink()

@@ -67,8 +67,8 @@ class Supervisor:
         self._wakeup = Wakeup()
         self._watch = DirectoryWatch(directory, self._wakeup)
         self.lock = lock
-        # While it is, the lock's file and the sockets are the other process's too: handover.py.
-        self.shared = beside
+        self._shared = beside
+        self._is_swept = False
         # Its end may end this one's list, and then nothing else is to be waited for.
         self._reopen_seconds = 0.0 if beside else REOPEN_SECONDS
         self._endpoint: Endpoint | None = None
@@ -85,6 +85,17 @@ class Supervisor:
     def stop(self) -> None:
         """Make run() return; may be called from any thread."""
         self._stopping = True
+        self._wakeup.wake()
+
+    @property
+    def shared(self) -> bool:
+        """Whether the lock's file and the sockets are another process's too, see handover.py."""
+        return self._shared
+
+    @shared.setter
+    def shared(self, shared: bool) -> None:
+        self._shared = shared
+        self._is_swept = False
         self._wakeup.wake()
 
     def run(self) -> None:
@@ -109,6 +120,7 @@ class Supervisor:
                 self._pause(identity)
         finally:
             self._stop_endpoint()
+            self._sweep()
             self.lock.release(keep_file=self.shared)
             self._watch.close()
             self._wakeup.close()
@@ -146,8 +158,8 @@ class Supervisor:
         """Serve, register and stay until that has to be done again; returns what failed."""
         try:
             self.lock.acquire()
-            if not self.shared:
-                remove_stale_sockets(self._directory, self._resource)
+            self._is_swept = False
+            self._sweep()
             service = self._make_service(self._wakeup.wake)
             self._endpoint = Endpoint(self._directory, self._resource, service)
             self._endpoint.start()
@@ -188,6 +200,7 @@ class Supervisor:
         was_read = was_left = False
         deadline = time.monotonic() + OPEN_SECONDS
         while not self._stopping:
+            self._sweep(endpoint.name)
             if find_identity(self._directory) not in (identity, None):
                 log.info("the kubelet was restarted")
                 return
@@ -211,6 +224,12 @@ class Supervisor:
                 log.warning("the kubelet does not read the list", socket=endpoint.path)
                 return
             self._wait(deadline - now)
+
+    def _sweep(self, own: str = "") -> None:
+        """Remove the sockets of processes that were killed, once this one is alone."""
+        if not (self.shared or self._is_swept) and self.lock.is_held:
+            self._is_swept = True
+            remove_stale_sockets(self._directory, self._resource, own)
 
     def _pause(self, identity: Identity) -> None:
         """Wait before the next attempt, longer each time, unless there is another kubelet."""

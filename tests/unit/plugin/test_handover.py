@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -317,6 +318,25 @@ def test_stop_during_a_handover_stops_both(work, board, kubelet, releases):
         assert plugin.wait() == 0
         assert not is_alive(pid)
     assert [entry.name for entry in (work / "kubelet").iterdir()] == ["kubelet.sock"]
+
+
+@pytest.mark.slow
+def test_sockets_of_a_new_process_that_was_killed_go(work, board, kubelet, releases):
+    releases.add("slow", "import time; time.sleep(1000)")
+    kubelet.start()
+    with PluginProcess(work, package=releases.current) as plugin:
+        name = kubelet.wait_client(1).endpoint
+        before = {entry.name for entry in (work / "kubelet").iterdir()}
+        releases.use("slow")
+        plugin.signal(signal.SIGUSR2)
+        (pid,) = wait_for(lambda: plugin.children)
+        # As if it had come as far as to register.
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(work / "kubelet" / f"{name.rpartition('-')[0]}-0.sock"))
+        os.kill(pid, signal.SIGKILL)
+        plugin.wait_log("the handover failed, this process goes on")
+        wait_for(lambda: {entry.name for entry in (work / "kubelet").iterdir()} == before)
+        assert kubelet.allocatable == 2
 
 
 @pytest.mark.slow
