@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -75,6 +76,18 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@contextmanager
+def handing_over(work, kubelet, releases, seconds):
+    """A plugin that hands over to a process that takes so long to start, and that one's number."""
+    releases.add("slow", f"import time; time.sleep({seconds})")
+    kubelet.start()
+    with PluginProcess(work, package=releases.current) as plugin:
+        kubelet.wait_client(1)
+        releases.use("slow")
+        plugin.signal(signal.SIGUSR2)
+        yield plugin, wait_for(lambda: plugin.children)[0]
 
 
 def hand_over(plugin):
@@ -305,13 +318,7 @@ def test_failed_handover_is_counted_and_shown(work, board, kubelet, run_plugin, 
 
 @pytest.mark.slow
 def test_stop_during_a_handover_stops_both(work, board, kubelet, releases):
-    releases.add("slow", "import time; time.sleep(1000)")
-    kubelet.start()
-    with PluginProcess(work, package=releases.current) as plugin:
-        kubelet.wait_client(1)
-        releases.use("slow")
-        plugin.signal(signal.SIGUSR2)
-        (pid,) = wait_for(lambda: plugin.children)
+    with handing_over(work, kubelet, releases, seconds=1000) as (plugin, pid):
         plugin.signal(signal.SIGUSR2)
         plugin.wait_log("a handover is going on already")
         plugin.signal(signal.SIGTERM)
@@ -322,14 +329,9 @@ def test_stop_during_a_handover_stops_both(work, board, kubelet, releases):
 
 @pytest.mark.slow
 def test_sockets_of_a_new_process_that_was_killed_go(work, board, kubelet, releases):
-    releases.add("slow", "import time; time.sleep(1000)")
-    kubelet.start()
-    with PluginProcess(work, package=releases.current) as plugin:
-        name = kubelet.wait_client(1).endpoint
+    with handing_over(work, kubelet, releases, seconds=1000) as (plugin, pid):
         before = {entry.name for entry in (work / "kubelet").iterdir()}
-        releases.use("slow")
-        plugin.signal(signal.SIGUSR2)
-        (pid,) = wait_for(lambda: plugin.children)
+        name = kubelet.clients[0].endpoint
         # As if it had come as far as to register.
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(work / "kubelet" / f"{name.rpartition('-')[0]}-0.sock"))
@@ -341,13 +343,7 @@ def test_sockets_of_a_new_process_that_was_killed_go(work, board, kubelet, relea
 
 @pytest.mark.slow
 def test_new_process_goes_on_when_the_old_one_is_killed(work, board, kubelet, releases):
-    releases.add("slow", "import time; time.sleep(1)")
-    kubelet.start()
-    with PluginProcess(work, package=releases.current) as plugin:
-        kubelet.wait_client(1)
-        releases.use("slow")
-        plugin.signal(signal.SIGUSR2)
-        (pid,) = wait_for(lambda: plugin.children)
+    with handing_over(work, kubelet, releases, seconds=1) as (plugin, pid):
         plugin.signal(signal.SIGKILL)
         plugin.wait()
         try:
