@@ -12,7 +12,7 @@ from .conftest import needs_root, write_program
 
 pytestmark = needs_root
 
-NO_UDEV = {"__npu_udev": {"stat": {"issock": False}}}
+NO_UDEV = {"_npu_udev_socket": "/nonexistent/control"}
 
 
 def make_node(path: Path, mode: int = 0o600) -> str:
