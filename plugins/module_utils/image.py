@@ -206,9 +206,11 @@ class Builder:
         prefix = "containers-storage:" if self._is_podman else ""
         self.run("manifest", "create", reference, *(prefix + image for image in images))
         place = ["--all", reference, f"docker://{reference}"] if self._is_podman else [reference]
-        self.run("manifest", "push", *place)
-        # What is left of that name here would be taken for what the registry has.
-        self.run("manifest", "rm", reference)
+        try:
+            self.run("manifest", "push", *place)
+        finally:
+            # What is left of that name here would be taken for what the registry has.
+            self.run("manifest", "rm", reference)
 
 
 def find_builder() -> Builder:

@@ -52,10 +52,19 @@ def main(arguments: list[str]) -> None:
         Path(options["output"]).write_text("\n".join(state["images"][words[1]]))
     elif command == "push":
         state["pushed"].append(words[1])
+    elif words[:2] == ["manifest", "create"]:
+        state["manifests"].append(words[2])
+    elif words[:2] == ["manifest", "rm"]:
+        if words[2] not in state["manifests"]:
+            sys.exit("Error: no such image")
+        state["manifests"].remove(words[2])
     elif words[:2] == ["manifest", "push"]:
+        if state["refuses"]:
+            sys.exit("Error: unauthorized")
         state["pushed"].append(words[2])
-    elif words[:2] == ["manifest", "inspect"] and words[2] not in state["pushed"]:
-        sys.exit("Error: manifest unknown")
+    elif words[:2] == ["manifest", "inspect"]:
+        if words[2] not in state["pushed"] + state["manifests"]:
+            sys.exit("Error: manifest unknown")
     STATE.write_text(json.dumps(state))
 
 

@@ -30,7 +30,7 @@ class Machine:
         self.programs = directory / "programs"
         self.programs.mkdir()
         self.install("podman")
-        lists = ("calls", "containers", "pushed", "missing")
+        lists = ("calls", "containers", "pushed", "missing", "manifests", "refuses")
         self.write(**{key: [] for key in lists}, images={}, bases=[BASE], files=FILES)
         index = directory / "index"
         index.mkdir()
@@ -119,6 +119,15 @@ def test_registry(machine):
     assert first["archives"] == {}
     again = machine.run(registry="registry.example.org/edge/")
     assert (again["changed"], again["reference"]) == (False, reference)
+
+
+def test_index_that_the_registry_refuses_is_not_taken_for_pushed(machine):
+    machine.write(refuses=["everybody"])
+    failed = machine.run(registry="registry.example.org/edge")
+    assert "cannot be pushed: unauthorized; log in to the registry" in failed["msg"]
+    machine.write(refuses=[])
+    assert machine.run(registry="registry.example.org/edge")["changed"]
+    assert machine.state["manifests"] == []
 
 
 def test_docker_where_there_is_no_podman(machine):
