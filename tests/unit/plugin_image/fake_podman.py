@@ -62,9 +62,11 @@ def main(arguments: list[str]) -> None:
         if state["refuses"]:
             sys.exit("Error: unauthorized")
         state["pushed"].append(words[2])
-    elif words[:2] == ["manifest", "inspect"]:
-        if words[2] not in state["pushed"] + state["manifests"]:
-            sys.exit("Error: manifest unknown")
+    elif (
+        words[:2] == ["manifest", "inspect"]
+        and words[2] not in state["pushed"] + state["manifests"]
+    ):
+        sys.exit("Error: manifest unknown")
     STATE.write_text(json.dumps(state))
 
 
