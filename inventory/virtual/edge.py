@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the virtual boards are, told once in a run: as templates, each task would work it out again.
+"""Where the virtual boards are, found out once in a run: templates are worked out by each task.
 
 From the environment: ROCKNPU_CACHE, ROCKNPU_EDGE (name of the edge), ROCKNPU_EDGE_NET (first three
 bytes of its addresses) and ROCKNPU_K3S_RELEASE (a release of k3s such as v1.37.1+k3s1, where it can
