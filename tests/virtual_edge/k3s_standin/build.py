@@ -99,10 +99,11 @@ def source_digest(version: str) -> str:
 
 def _digest(text: str, files: Sequence[Path]) -> str:
     digest = hashlib.sha256(f"{text}\n".encode())
-    for file in sorted(files):
-        # Where the checkout lies says nothing of what comes out.
-        inside = file.is_relative_to(SOURCES)
-        name = str(file.relative_to(SOURCES)) if inside else file.name
+    # Where the checkout lies says nothing of what comes out, neither by names nor by their order.
+    inside = sorted(file for file in files if file.is_relative_to(SOURCES))
+    named = [(str(file.relative_to(SOURCES)), file) for file in inside]
+    named += [(file.name, file) for file in sorted(set(files).difference(inside))]
+    for name, file in named:
         digest.update(f"{name}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

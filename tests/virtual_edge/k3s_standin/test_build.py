@@ -96,6 +96,24 @@ def test_another_version_is_another_folder(tmp_path: Path, go: Path) -> None:
     assert "release.Version=v1.37.2+standin2 " in (tmp_path / "calls").read_text()
 
 
+def test_where_the_checkout_lies_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busybox = tmp_path / "m" / "busybox"
+    busybox.parent.mkdir()
+    busybox.write_text("static")
+    monkeypatch.setattr(standin, "find_busybox", lambda: busybox)
+    digests = []
+    for place in ("a", "z"):
+        sources = tmp_path / place / "standin"
+        (sources / "server").mkdir(parents=True)
+        for name in ("go.mod", "main.go", "server/server.go"):
+            (sources / name).write_text(name)
+        monkeypatch.setattr(standin, "SOURCES", sources)
+        digests.append(standin.source_digest("v1.37.2+standin1"))
+    assert digests[0] == digests[1]
+
+
 def test_a_change_of_the_stand_in_leaves_the_bundled_programs(tmp_path: Path, go: Path) -> None:
     run(tmp_path / "cache")
     (tmp_path / "calls").unlink()
