@@ -178,6 +178,8 @@ class Builder:
     def build(self, context: Path, reference: str, architecture: str, **arguments: str) -> None:
         """Build the Dockerfile in a directory."""
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        # Older versions of podman take an image with other labels for the same.
+        options.append("--no-cache")
         self.run(
             *("build", f"--platform=linux/{architecture}", f"--tag={reference}", *options),
             str(context),

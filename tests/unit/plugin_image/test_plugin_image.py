@@ -97,6 +97,7 @@ def test_archives(machine):
     assert state["containers"] == []
     builds = [call for call in state["calls"] if call[0] == "build"]
     assert [f"--build-arg=BASE={BASE}" in call for call in builds] == [True, True]
+    assert ["--no-cache" in call for call in builds] == [True, True]
     assert not list(machine.cache.glob(".*build*"))
 
     again = machine.run()
