@@ -1,0 +1,1 @@
+../../../../inventory/virtual/edge.py
