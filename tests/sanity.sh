@@ -21,7 +21,7 @@ version = "%d.%d" % sys.version_info[:2]
 print(get_venv_packages(NativePythonConfig(version=version, path=sys.executable))["pip"])' 2>/dev/null || echo 24.2)
 cp tests/get_pip.py "$home/.ansible/test/cache/get_pip_$(echo "$pip_version" | tr . _).py"
 cd "$copy"
-# The plugin's distribution, the tests and the virtual inventory are no code of Ansible's: ruff and mypy check those.
+# The plugin's distribution, the tests and the virtual inventory are no code of Ansible's: lint checks those.
 HOME=$home ansible-test sanity --color no \
     --exclude files/ --exclude inventory/ --exclude tests/ \
     --python "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" "$@" </dev/null
