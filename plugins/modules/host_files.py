@@ -1,0 +1,242 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Ansible module that brings several files of a host into their state in one go."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: host_files
+short_description: Write, link and remove several files of a host in one go
+version_added: 1.0.0
+description:
+  - Does for a list of files what M(ansible.builtin.copy) and M(ansible.builtin.file) do for one. On
+    a small board each run of a module takes about as long as all of this list.
+  - Nothing is changed unless all of the list can be done. A file gets its new content at once, so
+    that no reader sees half of it, and never lies there with another mode than its own.
+options:
+  files:
+    description: The files, in the order in which they are to be changed.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: The file. Directories that are missing above it are made with mode 0755.
+        type: path
+        required: true
+      state:
+        description: What it is to be. V(absent) removes files and links, never a directory.
+        type: str
+        choices: [file, directory, link, absent]
+        default: file
+      content:
+        description: What is to be in the V(file).
+        type: str
+      secret:
+        description: The same, for what nobody is to see, neither in differences nor in results.
+        type: str
+      target:
+        description: Where the V(link) is to lead.
+        type: str
+      mode:
+        description:
+          - The mode of a V(file) or V(directory), octal and quoted.
+          - The default is V(0755) for directories, V(0600) for secrets, and V(0644) for others.
+        type: str
+      validate:
+        description: Command that checks the new content before it counts; V(%s) is the file.
+        type: str
+  owner:
+    description:
+      - User that all of them belong to. Without it, what is there keeps its owner.
+    type: str
+  group:
+    description: Group that all of them belong to, in the same way.
+    type: str
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return what would change.
+    support: full
+  diff_mode:
+    description: Returns details on what has changed in diff mode.
+    support: full
+  platform:
+    description: Target systems that the module can write to.
+    support: full
+    platforms: posix
+requirements:
+  - python >= 3.8
+author:
+  - The rocknpu.edge authors (@rocknpu)
+"""
+
+EXAMPLES = r"""
+- name: Write a service and what it reads
+  rocknpu.edge.host_files:
+    owner: root
+    group: root
+    files:
+      - path: /etc/example/token
+        secret: "{{ example_token }}\n"
+        mode: "0600"
+      - path: /etc/systemd/system/example.service
+        content: "{{ lookup('ansible.builtin.template', 'example.service.j2') }}"
+      - path: /usr/local/bin/example
+        state: link
+        target: example-1.2
+      - path: /etc/example/old.conf
+        state: absent
+  become: true
+  register: files
+"""
+
+RETURN = r"""
+changed_paths:
+  description: The files of O(files) that were changed.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/example/token]
+"""
+
+import grp
+import pwd
+import re
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any, Callable
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.host_files import (
+    Change,
+    FileProblemError,
+    Wanted,
+    describe_change,
+    find_change,
+    make_change,
+)
+
+FILE: dict[str, Any] = {
+    "path": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["file", "directory", "link", "absent"], "default": "file"},
+    "content": {"type": "str"},
+    "secret": {"type": "str", "no_log": True},
+    "target": {"type": "str"},
+    "mode": {"type": "str"},
+    "validate": {"type": "str"},
+}
+
+
+def find_id(module: AnsibleModule, option: str, lookup: Callable[[str], int]) -> int | None:
+    """The number of the user or group that an option names."""
+    name = module.params[option]
+    if name is None:
+        return None
+    try:
+        return lookup(name)
+    except KeyError:
+        module.fail_json(msg=f"{option} is {name}, and this host has none of that name.")
+
+
+def read_wanted(module: AnsibleModule) -> list[Wanted]:
+    """The files of the options, with what is left to defaults."""
+    owner = {
+        "uid": find_id(module, "owner", lambda name: pwd.getpwnam(name).pw_uid),
+        "gid": find_id(module, "group", lambda name: grp.getgrnam(name).gr_gid),
+    }
+    found = []
+    for file in module.params["files"]:
+        path, state, secret = file["path"], file["state"], file["secret"]
+        mode = file["mode"] or ("0755" if state == "directory" else "0600" if secret else "0644")
+        if not re.fullmatch("0?[0-7]{3,4}", mode):
+            module.fail_json(msg=f"The mode of {path} is {mode} and must be octal, such as 0644.")
+        if not Path(path).is_absolute():
+            module.fail_json(msg=f"{path} must be an absolute path.")
+        content = (file["content"] or secret or "").encode()
+        found.append(
+            Wanted(
+                path,
+                state,
+                content if state == "file" else b"",
+                secret is not None,
+                file["target"] or "",
+                int(mode, 8),
+                **owner,
+            )
+        )
+    return found
+
+
+def validate(module: AnsibleModule, command: str, content: bytes) -> None:
+    """Have a program check content that is about to be written."""
+    with tempfile.NamedTemporaryFile(dir=module.tmpdir) as file:
+        file.write(content)
+        file.flush()
+        words = [word.replace("%s", file.name) for word in shlex.split(command)]
+        code, output, error = module.run_command(words)
+    if code:
+        reason = (error or output).strip().replace(file.name, "it")
+        module.fail_json(msg=f"`{command}` refuses the new content: {reason}", rc=code)
+
+
+def find_changes(module: AnsibleModule) -> list[Change]:
+    """What has to be done; ends the module if not all of it can be."""
+    changes = []
+    for file, wanted in zip(module.params["files"], read_wanted(module)):
+        try:
+            change = find_change(wanted)
+        except FileProblemError as problem:
+            module.fail_json(msg=f"{problem}: move it away. Nothing was changed.")
+        except OSError as error:
+            module.fail_json(msg=f"{wanted.path} cannot be read: {error.strerror}.")
+        if change is None:
+            continue
+        changes.append(change)
+        if file["validate"] and change.anew and not module.check_mode:
+            validate(module, file["validate"], wanted.content)
+    return changes
+
+
+def main() -> None:
+    """Bring all files into their state."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": FILE,
+                "mutually_exclusive": [("content", "secret")],
+                "required_if": [
+                    ("state", "file", ("content", "secret"), True),
+                    ("state", "link", ("target",)),
+                ],
+            },
+            "owner": {"type": "str"},
+            "group": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    changes = find_changes(module)
+    paths = [change.wanted.path for change in changes]
+    diff = [part for change in changes for part in describe_change(change)]
+    if not module.check_mode:
+        for change in changes:
+            try:
+                make_change(change)
+            except OSError as error:
+                module.fail_json(
+                    msg=f"{change.wanted.path} cannot be changed: {error.strerror}.",
+                    changed_paths=paths[: changes.index(change)],
+                )
+    module.exit_json(changed=bool(changes), changed_paths=paths, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+# Copyright: (c) 2026, The rocknpu.edge authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module, run as Ansible does, on real files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rocknpu.edge.plugins.module_utils.host_files import (
+    Wanted,
+    find_change,
+    make_change,
+)
+from ansible_collections.rocknpu.edge.plugins.modules import host_files
+
+
+def _run(*files: dict[str, Any], check: bool = False, **options: Any) -> dict[str, Any]:
+    given = {"files": list(files), "_ansible_check_mode": check, "_ansible_diff": True, **options}
+    done = subprocess.run(
+        [sys.executable, "-m", host_files.__name__, json.dumps({"ANSIBLE_MODULE_ARGS": given})],
+        capture_output=True,
+        text=True,
+        check=False,
+        # Whatever the umask: modes are those that were asked for.
+        preexec_fn=lambda: os.umask(0o077),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def _look(directory: Path) -> dict[str, object]:
+    """Everything below a directory."""
+    return {
+        str(path.relative_to(directory)): (
+            f"-> {os.readlink(path)}"
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else "directory",
+            None if path.is_symlink() else f"{path.stat().st_mode & 0o7777:04o}",
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> list[dict[str, Any]]:
+    """One of each kind."""
+    return [
+        {"path": f"{tmp_path}/etc/new/config", "content": "ü: 1\n"},
+        {"path": f"{tmp_path}/etc/token", "secret": "dontshow\n"},
+        {"path": f"{tmp_path}/bin/script", "content": "#!/bin/sh\n", "mode": "0755"},
+        {"path": f"{tmp_path}/bin/tool", "state": "link", "target": "tool-1.2"},
+        {"path": f"{tmp_path}/data", "state": "directory", "mode": "0700"},
+        {"path": f"{tmp_path}/old", "state": "absent"},
+    ]
+
+
+DONE = {
+    "bin": ("directory", "0755"),
+    "bin/script": (b"#!/bin/sh\n", "0755"),
+    "bin/tool": ("-> tool-1.2", None),
+    "data": ("directory", "0700"),
+    "etc": ("directory", "0755"),
+    "etc/new": ("directory", "0755"),
+    "etc/new/config": ("ü: 1\n".encode(), "0644"),
+    "etc/token": (b"dontshow\n", "0600"),
+}
+
+
+def test_from_nothing_and_again(tmp_path: Path, wanted: list[dict[str, Any]]) -> None:
+    (tmp_path / "old").write_text("was here")
+    planned = _run(*wanted, check=True)
+    assert _look(tmp_path) == {"old": (b"was here", "0644")}
+    first = _run(*wanted)
+    assert _look(tmp_path) == DONE
+    assert first["changed_paths"] == [file["path"] for file in wanted]
+    assert {**planned, "invocation": 0} == {**first, "invocation": 0}
+    times = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    again = _run(*wanted)
+    assert (again["changed"], again["changed_paths"], again["diff"]) == (False, [], [])
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == times
+
+
+def test_what_differs_is_changed(tmp_path: Path, wanted: list[dict[str, Any]]) -> None:
+    _run(*wanted)
+    (tmp_path / "etc/new/config").write_text("ü: 2\n")
+    (tmp_path / "etc/token").chmod(0o644)
+    (tmp_path / "bin/tool").unlink()
+    (tmp_path / "bin/tool").write_text("a file")
+    (tmp_path / "bin/script").unlink()
+    (tmp_path / "bin/script").symlink_to("elsewhere")
+    (tmp_path / "old").symlink_to("nowhere")
+    result = _run(*wanted)
+    assert _look(tmp_path) == DONE
+    assert [Path(path).name for path in result["changed_paths"]] == [
+        "config",
+        "token",
+        "script",
+        "tool",
+        "old",
+    ]
+    config, token, script, tool, old = result["diff"]
+    assert (config["before"], config["after"]) == ("ü: 2\n", "ü: 1\n")
+    assert (token["before"]["mode"], token["after"]["mode"]) == ("0644", "0600")
+    assert (script["before"], script["after"]) == ("a link to elsewhere\n", "#!/bin/sh\n")
+    assert (tool["before"], tool["after"]) == ("a file", "a link to tool-1.2\n")
+    assert (old["before"], old["after"]) == ("a link to nowhere\n", "")
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("the secret before")
+    result = _run({"path": f"{tmp_path}/token", "secret": "the secret after"})
+    assert (tmp_path / "token").read_text() == "the secret after"
+    assert "the secret" not in json.dumps(result)
+    assert result["diff"][0]["prepared"] == f"{tmp_path}/token: the new content is secret\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        (
+            {"path": "DIR/tree", "content": ""},
+            "DIR/tree is a directory and is to be a file: move it away. Nothing was changed.",
+        ),
+        (
+            {"path": "DIR/tree", "state": "absent"},
+            "DIR/tree is a directory and is to be removed as a file: move it away. "
+            "Nothing was changed.",
+        ),
+        (
+            {"path": "DIR/plain", "state": "directory"},
+            "DIR/plain is to be a directory and is none: move it away. Nothing was changed.",
+        ),
+        (
+            {"path": "DIR/plain/below/x", "content": ""},
+            "DIR/plain is no directory, so DIR/plain/below/x cannot be in it: move it away. "
+            "Nothing was changed.",
+        ),
+        (
+            {"path": "DIR/new", "content": "", "mode": "rw"},
+            "The mode of DIR/new is rw and must be octal, such as 0644.",
+        ),
+        ({"path": "new", "content": ""}, "new must be an absolute path."),
+        (
+            {"path": "DIR/new", "content": "bad", "validate": "grep -q good %s"},
+            "`grep -q good %s` refuses the new content: ",
+        ),
+        (
+            {"path": "DIR/new"},
+            "state is file but any of the following are missing: content, secret found in files",
+        ),
+    ],
+)
+def test_refusals_change_nothing(tmp_path: Path, entry: dict[str, Any], sentence: str) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "kept").write_text("kept")
+    (tmp_path / "plain").write_text("plain")
+    before = _look(tmp_path)
+    entry["path"] = entry["path"].replace("DIR", str(tmp_path))
+    result = _run({"path": f"{tmp_path}/first", "content": "first"}, entry)
+    assert result.get("failed") is True
+    assert result["msg"] == sentence.replace("DIR", str(tmp_path))
+    assert _look(tmp_path) == before
+
+
+def test_an_owner_that_is_not_there(tmp_path: Path) -> None:
+    result = _run({"path": f"{tmp_path}/x", "content": ""}, group="no-such-group")
+    assert result["msg"] == "group is no-such-group, and this host has none of that name."
+
+
+def test_a_link_to_a_directory_is_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    assert not _run({"path": f"{tmp_path}/link", "state": "directory"})["changed"]
+    assert (tmp_path / "real").stat().st_mode & 0o7777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_owners(tmp_path: Path) -> None:
+    files = [tmp_path / "kept", tmp_path / "made"]
+    files[0].write_text("old")
+    os.chown(files[0], 12, 13)
+    entries = [{"path": str(path), "content": "new"} for path in files]
+    _run(*entries)
+    assert [(path.stat().st_uid, path.stat().st_gid) for path in files] == [(12, 13), (0, 0)]
+    result = _run(*entries, owner="root", group="root")
+    assert result["changed_paths"] == [str(files[0])]
+    assert [(path.stat().st_uid, path.stat().st_gid) for path in files] == [(0, 0), (0, 0)]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config").write_text("old")
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    change = find_change(Wanted(str(tmp_path / "config"), "file", content=b"new"))
+    assert change is not None
+    with pytest.raises(OSError, match="No space left"):
+        make_change(change)
+    assert _look(tmp_path) == {"config": (b"old", "0644")}
