@@ -96,18 +96,18 @@ def test_life_of_a_server(edge: Edge, server: Path) -> None:
     assert kubeconfig.parent.stat().st_mode & 0o7777 == 0o755
 
     edge.hosts["server"]["k3s_token"] = "another-" + TOKEN
-    assert edge.run("configure", "run").messages == {}
+    assert edge.run("present", "configure", "run").messages == {}
     assert verbs(server) == ["restart"]
 
     # An interrupted run wrote a file and did not come to the restart.
     later = time.time() + 5
     os.utime(server / "etc" / "config.yaml", (later, later))
-    assert edge.run("run").messages == {}
+    assert edge.run("present", "configure", "run").messages == {}
     assert verbs(server) == ["restart"]
 
     (server / "active").unlink()
     (server / "invocation").unlink()
-    assert edge.run("run").messages == {}
+    assert edge.run("present", "configure", "run").messages == {}
     assert verbs(server) == ["start"]
 
 
@@ -162,7 +162,7 @@ def test_causes(edge: Edge) -> None:
         # Lines of a healthy start stand around the one that matters.
         text = f'level=info msg="Starting k3s agent"\n{log}\nlevel=info msg="Running kubelet"\n'
         (board / "log").write_text(text if log else "", encoding="utf-8")
-    outcome = edge.run("ready", arguments=["--limit", "!server", "-vvv"])
+    outcome = edge.run("present", "configure", "ready", arguments=["--limit", "!server", "-vvv"])
     for name, (_, part) in LOGS.items():
         message = outcome.messages[name]
         assert message.startswith(f"k3s-agent did not come up on {name}."), message
@@ -178,11 +178,12 @@ def test_node_that_is_not_ready(edge: Edge) -> None:
     for name, state in {"unready": "False", "absent": None}.items():
         board = edge.add(name, "k3s_agent")
         (board / "active").touch()
-        (board / "bin" / "k3s").write_text(fake_k3s(), encoding="utf-8")
-        (board / "bin" / "k3s").chmod(0o755)
+        binary = board / "bin" / f"k3s-{VERSION}"
+        binary.write_text(fake_k3s(), encoding="utf-8")
+        binary.chmod(0o755)
         if state:
             (board / "node").write_text(state, encoding="utf-8")
-    messages = edge.run("ready", arguments=["--limit", "!server"]).messages
+    messages = edge.run("present", "configure", "ready", arguments=["--limit", "!server"]).messages
     assert messages["unready"].startswith(
         f"The node unready is not Ready with version {VERSION}, wanted {VERSION}: kubelet says so."
     )
@@ -194,6 +195,6 @@ def test_node_that_is_not_ready(edge: Edge) -> None:
 def test_server_out_of_reach(edge: Edge) -> None:
     edge.add("server", "k3s_server", k3s_node_ip="127.0.0.1")
     edge.add("agent", "k3s_agent", k3s_server_url="https://127.0.0.1:9")
-    message = edge.run("reach", arguments=["--limit", "agent"]).messages["agent"]
+    message = edge.run("present", "reach", arguments=["--limit", "agent"]).messages["agent"]
     assert message.startswith("agent cannot reach the API server at https://127.0.0.1:9 (")
     assert "check that k3s runs on server" in message

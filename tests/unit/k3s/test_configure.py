@@ -20,7 +20,7 @@ HEAD = (
 def test_files(edge: Edge) -> None:
     server = edge.add("server", "k3s_server", **MERGED, k3s_node_ip="192.0.2.11,2001:db8::11")
     agent = edge.add("agent", "k3s_agent", **MERGED, k3s_node_name="board-02")
-    first = edge.run("configure", arguments=["--diff", "-vvv"])
+    first = edge.run("present", "configure", arguments=["--diff", "-vvv"])
     assert first.messages == {}
     assert (server / "etc" / "config.yaml").read_text() == HEAD + (
         "debug: true\n"
@@ -140,7 +140,7 @@ def test_files_that_the_inventory_asks_for(edge: Edge) -> None:
             (board / name).parent.mkdir(parents=True, exist_ok=True)
             (board / name).touch()
 
-    first = edge.run("configure", arguments=["--diff", "-vvv"])
+    first = edge.run("present", "configure", arguments=["--diff", "-vvv"])
     assert first.messages == {}
     assert "hunter2" not in first.output
     assert "+maxPods: 20" in first.output
@@ -181,7 +181,7 @@ def test_files_that_the_inventory_asks_for(edge: Edge) -> None:
         assert not (gone / name).exists()
         assert (kept / name).exists()
 
-    assert edge.run("configure", arguments=["--limit", "agent"]).changed("agent") == 0
+    assert edge.run("present", "configure", arguments=["--limit", "agent"]).changed("agent") == 0
 
 
 def test_bundled_iptables(edge: Edge) -> None:

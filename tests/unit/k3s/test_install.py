@@ -20,10 +20,11 @@ def data_dir(board: str = "{{ board }}") -> dict[str, Any]:
 
 
 def installed(board: Path) -> dict[str, str]:
-    """What lies in the directory of binaries: name -> content or target of the link."""
+    """The binaries and the link to one of them: name -> content or target of the link."""
     return {
         path.name: str(path.readlink()) if path.is_symlink() else path.read_text("latin-1")
         for path in (board / "bin").iterdir()
+        if path.suffix != ".sh"
     }
 
 
@@ -39,7 +40,9 @@ def test_from_files(edge: Edge, tmp_path: Path) -> None:
         __k3s_host={**READING, "image_archives": [app, old]},
     )
 
-    assert edge.run("install", arguments=["--check", "--diff"]).messages == {}
+    assert (
+        edge.run("present", "install", "configure", arguments=["--check", "--diff"]).messages == {}
+    )
     assert installed(board) == {}
     assert not (board / "data").exists()
 
@@ -47,12 +50,12 @@ def test_from_files(edge: Edge, tmp_path: Path) -> None:
     images.mkdir(parents=True)
     for name in (old, app):
         (images / name).touch()
-    assert edge.run("install").messages == {}
+    assert edge.run("present", "install", "configure").messages == {}
     assert installed(board) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert (board / "bin" / f"k3s-{VERSION}").stat().st_mode & 0o7777 == 0o755
     assert {path.name for path in images.iterdir()} == {"k3s-airgap-images-amd64.tar.gz", app}
 
-    assert edge.run("install").changed("board") == 0
+    assert edge.run("present", "install", "configure").changed("board") == 0
 
 
 def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
@@ -73,7 +76,7 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
     edge.hosts["foreign"].update(machine="aarch64", __k3s_host={**READING, "machine": "aarch64"})
     (boards["foreign"] / "bin" / "k3s").write_text("of another installer", encoding="utf-8")
 
-    messages = edge.run("admit", "install").messages
+    messages = edge.run("admit", "present", "install").messages
     assert "corrupt/k3s on the control node has SHA-256" in messages["corrupt"]
     assert 'but "k3s version v1.36.0+k3s1 (0123abcd)' in messages["stale"]
     # The file of the other architecture was taken, and does not run here.
@@ -97,7 +100,7 @@ def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
         (board / "bin" / f"k3s-{VERSION}").chmod(0o755)
         (board / "bin" / "k3s").symlink_to(f"k3s-{VERSION}")
     edge.hosts["upgraded"].update(k3s_version=NEWER, k3s_airgap_dir=str(newer))
-    assert edge.run("install").messages == {}
+    assert edge.run("present", "install", "configure").messages == {}
     assert installed(upgraded) == {
         "k3s": f"k3s-{NEWER}",
         f"k3s-{NEWER}": fake_k3s(NEWER),
@@ -127,7 +130,9 @@ def test_from_release_address(edge: Edge, address: str) -> None:
     }
     edge.hosts["given"]["k3s_checksum"] = "0" * 64
 
-    messages = edge.run("install", extra={"_k3s_download_tries": 1}).messages
+    messages = edge.run(
+        "present", "install", "configure", extra={"_k3s_download_tries": 1}
+    ).messages
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert "checksum" in messages["wrong"]
     assert f"{address}v1.38.0%2Bk3s1 " in messages["missing"]
@@ -138,4 +143,7 @@ def test_from_release_address(edge: Edge, address: str) -> None:
 
     # The second time nothing is asked of the address.
     edge.hosts["right"]["k3s_mirror_url"] = "http://127.0.0.1:9/"
-    assert edge.run("install", arguments=["--limit", "right"]).changed("right") == 0
+    assert (
+        edge.run("present", "install", "configure", arguments=["--limit", "right"]).changed("right")
+        == 0
+    )

@@ -25,7 +25,7 @@ def make_node(path: Path, mode: int = 0o600) -> str:
 
 def board(nodes: list[str], heaps: list[str], module: str = "builtin") -> dict[str, object]:
     npu = {"nodes": nodes, "dma_heaps": heaps, "module": module, "driver": "rknpu"}
-    return {"__npu_board": {"npu": npu, "usable": True, "problems": []}, "__npu_board_loaded": {}}
+    return {"__npu_board": {"npu": npu, "usable": True, "problems": []}}
 
 
 # What is in the inventory, and the mode and group that nodes get from it.
@@ -50,9 +50,10 @@ def test_permissions(runner, tmp_path):
         nodes[host] += heaps
 
     def run(*, check: bool = False):
-        extra = {"__npu_board": "{{ found }}", "__npu_board_loaded": {}, **NO_UDEV}
+        extra = {"__npu_board": "{{ found }}", **NO_UDEV}
         return runner.run(
             "npu",
+            "look.yml",
             "permissions.yml",
             hosts=hosts,
             extra={**extra, "_npu_rules_file": "{{ rules }}"},
@@ -103,7 +104,7 @@ def test_modules(runner, tmp_path):
         script = f"#!/bin/sh\ncd {place}\n{modprobe}\n"
         write_program(place / "programs" / "modprobe", script)
         found = board([], [], state)["__npu_board"]
-        hosts[host] = {"found": found, "place": str(place)}
+        hosts[host] = {"__npu_board": found, "place": str(place)}
 
     def run(*, check: bool = False):
         defaults = {"rocknpu.edge.npu_info": {"root": "{{ place }}/root"}}
@@ -113,7 +114,7 @@ def test_modules(runner, tmp_path):
             "module.yml",
             hosts=hosts,
             play={"module_defaults": defaults, "environment": {"PATH": path}},
-            extra={"__npu_board": "{{ found }}", "_npu_modules_file": "{{ place }}/rknpu.conf"},
+            extra={"_npu_modules_file": "{{ place }}/rknpu.conf"},
             check=check,
         )
 
