@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses to listen on, written HOST:PORT or :PORT."""
+"""Addresses to listen on, written ADDRESS:PORT, localhost:PORT or :PORT.
+
+Names would have to be looked up, which systemd does not do for sockets, and a name of the machine
+may stand for any of its addresses.
+"""
 
 from __future__ import annotations
 
 import re
 import socket
-
-_HOST_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
-_HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_HOST_LABEL}(?:\.{_HOST_LABEL})*")
 
 
 def check_listen_address(text: str) -> str | None:
@@ -21,22 +22,21 @@ def check_listen_address(text: str) -> str | None:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        return "must be HOST:PORT, :PORT or empty, with a port to 65535"
+        return "must be ADDRESS:PORT, :PORT or empty, with a port to 65535"
     if host.startswith("[") and host.endswith("]"):
-        # What follows the percent sign is an interface.
-        if not _is_address(socket.AF_INET6, host[1:-1].partition("%")[0]):
-            return "must have an IPv6 address in its brackets"
+        if not _is_address(socket.AF_INET6, host[1:-1]):
+            return "must have an IPv6 address in its brackets, without a zone"
     elif ":" in host:
         return "must have an IPv6 address in brackets"
-    elif host and not _is_host(host):
-        return "must begin with an address or a name of the machine that listens"
+    elif host not in ("", "localhost") and not _is_address(socket.AF_INET, host):
+        return "must begin with an address of the machine that listens, or localhost"
     return None
 
 
-def _is_host(host: str) -> bool:
-    if re.fullmatch("[0-9.]+", host):
-        return _is_address(socket.AF_INET, host)
-    return _HOST_NAME.fullmatch(host) is not None
+def split_listen_address(text: str) -> tuple[str, int]:
+    """Address and port of what check_listen_address() accepts; no address means all of them."""
+    host, _, port = text.rpartition(":")
+    return "127.0.0.1" if host == "localhost" else host.strip("[]"), int(port)
 
 
 def _is_address(family: int, text: str) -> bool:

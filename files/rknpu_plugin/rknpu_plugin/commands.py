@@ -111,6 +111,7 @@ def _serve(options: argparse.Namespace) -> int:
         from .handover import Predecessor
         from .lock import HeldError
         from .plugin import Plugin
+        from .systemd import take_listener
     except (ImportError, TypeError) as error:
         # Generated code and the protobuf that is installed do not fit: a TypeError.
         print(f"rknpu-plugin: {_LIBRARIES}: {error}", file=sys.stderr)
@@ -122,7 +123,13 @@ def _serve(options: argparse.Namespace) -> int:
     config = loaded.config
     set_up_logging(config.log_format, config.log_level, config.resource)
     log.info("starting", version=__version__, **_effective(loaded))
-    plugin = Plugin(loaded, lambda: _load(options), predecessor=Predecessor.find())
+    predecessor = Predecessor.find()
+    plugin = Plugin(
+        loaded,
+        lambda: _load(options),
+        predecessor=predecessor,
+        listener=predecessor.listener if predecessor else take_listener(),
+    )
     actions = (plugin.stop, plugin.stop, plugin.reload, plugin.hand_over)
     handle_signals(dict(zip(_SIGNALS, actions)))
     if options.follow_config:

@@ -9,14 +9,16 @@ Where values come from is the business of config_sources.py.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import posixpath
 import re
+import socket
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
-from .listen_address import check_listen_address
+from .listen_address import check_listen_address, split_listen_address
 from .resource_name import check_resource_name
 from .shares import MAX_SHARES
 
@@ -63,6 +65,20 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+    @classmethod
+    def of(cls, listener: socket.socket) -> Address:
+        """Where *listener* does."""
+        host, port = listener.getsockname()[:2]
+        return cls(host, port)
+
+    def is_same(self, other: Address) -> bool:
+        """Whether connections to both come to the same place."""
+        return self.port == other.port and self._number() == other._number()
+
+    def _number(self) -> int:
+        # Every address is 0, of both kinds: a socket for those of IPv6 has those of IPv4 too.
+        return int(ipaddress.ip_address(self.host or "::"))
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -205,8 +221,7 @@ def _listen(value: Any) -> Address | None:
     reason = check_listen_address(text)
     if reason:
         raise ValueError(f"{reason}, not {show(value)}")
-    host, _, port = text.rpartition(":")
-    return Address(host.strip("[]"), int(port))
+    return Address(*split_listen_address(text))
 
 
 def show(value: Any) -> str:
@@ -250,7 +265,7 @@ KEYS: tuple[Key, ...] = (
         "where the host's /dev, /proc and /sys are seen", False),
     Key("kubelet_dir", "/var/lib/kubelet/device-plugins", _kubelet_dir, str, "DIR",
         "where kubelet.sock is", False),
-    Key("listen", ":9475", _listen, str, "[HOST]:PORT",
+    Key("listen", ":9475", _listen, str, "[ADDRESS]:PORT",
         "metrics and health over HTTP, empty turns them off", False),
     Key("log_format", "text", _one_of("text", "json"), str, "text|json",
         "one line per event", True),

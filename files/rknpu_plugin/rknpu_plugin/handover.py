@@ -5,9 +5,9 @@
 """Another process takes over the resource without a gap, so that an upgrade is no outage.
 
 The running plugin starts its own command again, which finds the release that is installed now. The
-new process inherits the lock, registers beside the old one, and says when the kubelet has read its
-list. Only then the old one goes. If the new one does not get there, it is ended and nothing has
-changed.
+new process inherits the lock and systemd's socket for metrics, registers beside the old one, and
+says when the kubelet has read its list. Only then the old one goes. If the new one does not get
+there, it is ended and nothing has changed.
 
 Kubelets from 1.25 on that know plugins by their resource alone disconnect the new one too when the
 old one ends (https://github.com/kubernetes/kubernetes/pull/135437). There the new one registers
@@ -28,8 +28,10 @@ from typing import Callable, MutableMapping
 
 from .watch import Wakeup
 
-# Tells the new process which descriptors it inherits: that of the connection and that of the lock.
+# Tells the new process which descriptors it inherits: those of the connection, of the lock and of
+# the socket for metrics. Releases that know of no such socket do not look at the third one.
 VARIABLE = "RKNPU_HANDOVER"
+_NONE = -1
 # A small board that does other things takes seconds to start Python.
 START_SECONDS = 60.0
 # A kubelet may have chosen the old process for an allocation just before the new one registered.
@@ -44,15 +46,21 @@ class Handover(threading.Thread):
 
     Args:
         lock: descriptor of the lock, if it is held.
+        listener: systemd's socket for metrics, if there is one.
         ready: called when this process should go, and in the end call let_go().
         failed: called with the reason instead; the new process has ended by then.
     """
 
     def __init__(
-        self, lock: int | None, ready: Callable[[], None], failed: Callable[[str], None]
+        self,
+        lock: int | None,
+        listener: socket.socket | None,
+        ready: Callable[[], None],
+        failed: Callable[[str], None],
     ) -> None:
         super().__init__(name="handover", daemon=True)
         self._lock = lock
+        self._listener = listener
         self._ready = ready
         self._failed = failed
         self._channel, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -83,12 +91,18 @@ class Handover(threading.Thread):
 
     def _start_command(self) -> int:
         command = read_command()
-        inherited = [os.dup(self._theirs.fileno())]
-        if self._lock is not None:
-            inherited.append(os.dup(self._lock))
+        wanted = [
+            self._theirs.fileno(),
+            self._lock,
+            self._listener.fileno() if self._listener is not None else None,
+        ]
+        descriptors = [_NONE if number is None else os.dup(number) for number in wanted]
+        while descriptors[-1] == _NONE:
+            descriptors.pop()
+        inherited = [number for number in descriptors if number != _NONE]
         # The watchdog of the unit is for whoever is its main process.
         environment = {key: text for key, text in os.environ.items() if key != "WATCHDOG_PID"}
-        environment[VARIABLE] = ",".join(map(str, inherited))
+        environment[VARIABLE] = ",".join(map(str, descriptors))
         try:
             for descriptor in inherited:
                 os.set_inheritable(descriptor, True)
@@ -165,14 +179,20 @@ class Predecessor(threading.Thread):
     Attributes:
         pid: its number.
         lock: descriptor of the lock that it holds, or None.
+        listener: the socket for metrics that it has from systemd, or None.
     """
 
     def __init__(
-        self, channel: socket.socket, lock: int | None, environment: MutableMapping[str, str]
+        self,
+        channel: socket.socket,
+        lock: int | None,
+        listener: socket.socket | None,
+        environment: MutableMapping[str, str],
     ) -> None:
         super().__init__(name="predecessor", daemon=True)
         self.pid = os.getppid()
         self.lock = lock
+        self.listener = listener
         self._channel = channel
         self._environment = environment
         # systemd listens to the main process of a unit alone, which this one is not yet.
@@ -186,9 +206,15 @@ class Predecessor(threading.Thread):
         if not descriptors:
             return None
         for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
-        lock = descriptors[1] if len(descriptors) > 1 else None
-        return cls(socket.socket(fileno=descriptors[0]), lock, environment)
+            if descriptor != _NONE:
+                os.set_inheritable(descriptor, False)
+        channel, lock, listener = [*descriptors, _NONE, _NONE][:3]
+        return cls(
+            socket.socket(fileno=channel),
+            None if lock == _NONE else lock,
+            None if listener == _NONE else socket.socket(fileno=listener),
+            environment,
+        )
 
     def await_end(self, gone: Callable[[], None]) -> None:
         """Call *gone* once it has gone, from a thread."""

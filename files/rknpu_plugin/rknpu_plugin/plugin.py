@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
 from typing import Callable
 
 from .allocation import Allocator
 from .board import Board, read_board
 from .board_files import is_char_device
-from .config import KEYS, Config
+from .config import KEYS, Address, Config
 from .config_sources import ConfigError, LoadedConfig
 from .device import Device
 from .handover import Handover, Predecessor
@@ -39,6 +40,7 @@ class Plugin:
         reload: reads the configuration again; raises ConfigError.
         char_device: the check for a character device; tests replace it.
         predecessor: the process that hands over to this one, if one does.
+        listener: systemd's socket for metrics and health, if there is one.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class Plugin:
         reload: Callable[[], LoadedConfig],
         char_device: Callable[[str], bool] = is_char_device,
         predecessor: Predecessor | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
         self.config = loaded.config
         self._reload = reload
         self._char_device = char_device
         self._predecessor = predecessor
+        self._listener = listener
         self._handover: Handover | None = None
         self._threads: list[HealthWatch | WebServer | Watchdog] = []
         self.metrics = Metrics()
@@ -129,15 +133,28 @@ class Plugin:
         thread.start()
 
     def _start_web(self) -> None:
-        if self.config.listen is not None:
+        if self.config.listen is None:
+            self._drop_listener()
+        else:
             self._start(
                 WebServer(
                     self.config.listen,
+                    self._listener,
                     self.metrics.registry,
                     self.check.find_problem,
                     self.check.find_unreadiness,
+                    self._status.note,
                 )
             )
+
+    def _drop_listener(self) -> None:
+        if self._listener is not None:
+            log.warning(
+                "systemd listens for metrics, which listen turns off: stop its socket unit",
+                address=Address.of(self._listener),
+            )
+            self._listener.close()
+            self._listener = None
 
     def stop(self) -> None:
         """Make run() return; may be called from any thread."""
@@ -156,7 +173,10 @@ class Plugin:
             self._status.tell("handing over to another process")
             self.supervisor.shared = True
             self._handover = Handover(
-                self.supervisor.lock.descriptor, self.supervisor.stop, self._handover_failed
+                self.supervisor.lock.descriptor,
+                self._listener,
+                self.supervisor.stop,
+                self._handover_failed,
             )
             self._handover.start()
 
@@ -189,7 +209,7 @@ class Plugin:
         """Read the configuration again and put it in force; a broken one changes nothing."""
         try:
             config = self._reload().config
-            _refuse_restart_keys(self.config, config)
+            self._refuse_restart_keys(config)
         except ConfigError as error:
             self.metrics.reload_successful.set(0)
             for problem in error.problems:
@@ -209,11 +229,28 @@ class Plugin:
         """Take over what has changed in the file, or stop where that takes a restart."""
         self.reload()
         try:
-            _refuse_restart_keys(self.config, self._reload().config)
+            self._refuse_restart_keys(self._reload().config)
         except ConfigError as error:
             if error.needs_restart:
                 log.info("stopping, to be started anew with the changed configuration")
                 self.stop()
+
+    def _refuse_restart_keys(self, new: Config) -> None:
+        problems = [
+            f"{key.name}: cannot change while the plugin runs, {self._how_to_restart(key.name)}."
+            for key in KEYS
+            if not key.reloadable and getattr(self.config, key.name) != getattr(new, key.name)
+        ]
+        if problems:
+            raise ConfigError(problems, needs_restart=True)
+
+    def _how_to_restart(self, key: str) -> str:
+        if key != "listen" or self._listener is None:
+            return "restart it"
+        return (
+            f"systemd has handed over a socket on {Address.of(self._listener)}: change "
+            "ListenStream= of the socket unit and restart both"
+        )
 
     def _get_config(self) -> Config:
         return self.config
@@ -247,13 +284,3 @@ class Plugin:
     def _log_missing_paths(self) -> None:
         for path in self._allocator.missing_paths():
             log.warning("a configured path is missing, containers go without it", path=path)
-
-
-def _refuse_restart_keys(old: Config, new: Config) -> None:
-    problems = [
-        f"{key.name}: cannot change while the plugin runs, restart it."
-        for key in KEYS
-        if not key.reloadable and getattr(old, key.name) != getattr(new, key.name)
-    ]
-    if problems:
-        raise ConfigError(problems, needs_restart=True)

@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Talking to systemd: sd_notify(3), without its library."""
+"""Talking to systemd: sd_notify(3) and sd_listen_fds(3), without its library."""
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Callable, Mapping
+from typing import Callable, Mapping, MutableMapping
+
+_FIRST_DESCRIPTOR = 3
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
@@ -28,6 +30,18 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
     return True
 
 
+def take_listener(environment: MutableMapping[str, str] = os.environ) -> socket.socket | None:
+    """The socket of a socket unit, whose sole one it is; None if there is none for this process.
+
+    Children do not get it, and do not hear of it.
+    """
+    words = {name: environment.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES")}
+    if words["PID"] != str(os.getpid()) or words["FDS"] in ("", "0"):
+        return None
+    os.set_inheritable(_FIRST_DESCRIPTOR, False)
+    return socket.socket(fileno=_FIRST_DESCRIPTOR)
+
+
 class Status:
     """The line that `systemctl status` shows: what the plugin does, or what is wrong with it.
 
@@ -38,6 +52,7 @@ class Status:
     def __init__(self, listener: Callable[[str], None] | None = None) -> None:
         self._doing = ""
         self._problem: str | None = None
+        self._flaw: str | None = None
         self._listener = listener
 
     def tell(self, doing: str) -> None:
@@ -51,8 +66,16 @@ class Status:
     def repeat(self) -> None:
         """Say it again, to a service manager that may not have heard it."""
         text = self._doing if self._problem is None else f"not healthy: {self._problem}"
+        if self._flaw is not None:
+            text = f"{text}; {self._flaw}"
         # A second line would be a message of its own.
         notify(f"STATUS={' '.join(text.split())}")
+
+    def note(self, flaw: str | None) -> None:
+        """Say what is wrong beside what the plugin is for, or that it no longer is."""
+        if flaw != self._flaw:
+            self._flaw = flaw
+            self.repeat()
 
     def judge(self, problem: str | None) -> bool:
         """Say what is wrong, or that it no longer is; returns whether that is news."""

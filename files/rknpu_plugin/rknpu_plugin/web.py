@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
+import socketserver
 import threading
+import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Callable
@@ -25,47 +28,91 @@ from .watch import Wakeup
 _REQUEST_SECONDS = 5.0
 _MAX_REQUESTS = 8
 _RETRY_SECONDS = 10.0
+_LAST_ANSWERS_SECONDS = 1.0
+_BACKLOG = 16
+_NO_SOCKET = (
+    "this process can open no such socket, and systemd has handed over none: see the state of the "
+    "socket unit, systemctl list-sockets --all"
+)
 
 
 class WebServer(threading.Thread):
-    """Serves /metrics, /healthz and /readyz until stop().
+    """Serves /metrics, /healthz and /readyz from start() until stop().
 
     An address that is taken is no reason to take the NPU from the cluster, so it is tried again
     until it is free.
 
     Args:
         address: where to listen.
+        listener: systemd's socket, which is used as it is.
         find_problem: behind /healthz; the text of what is wrong, or None.
         find_unreadiness: behind /readyz, in the same way.
+        note: told in one clause what is wrong with listening, or None, on change.
     """
 
     def __init__(
         self,
         address: Address,
+        listener: socket.socket | None,
         registry: CollectorRegistry,
         find_problem: Callable[[], str | None],
         find_unreadiness: Callable[[], str | None],
+        note: Callable[[str | None], None],
     ) -> None:
         super().__init__(name="web", daemon=True)
         self._address = address
+        self._listener = listener
+        self._note = note
+        self._flaw: str | None = None
         self._stopping = False
         self._wakeup = Wakeup()
         self._handler = _make_handler(registry, find_problem, find_unreadiness)
 
+    def start(self) -> None:
+        """Listen, so that nobody is refused who hears of the plugin's start; and then answer."""
+        if self._listener is None:
+            self._listen()
+        else:
+            self._compare(self._listener)
+        super().start()
+
+    def _listen(self) -> None:
+        try:
+            self._listener = _open(self._address)
+        except OSError as error:
+            reason = _NO_SOCKET if error.errno == errno.EAFNOSUPPORT else error.strerror
+            self._tell(
+                "metrics and health cannot be served (listen)",
+                f"{self._address}: {reason or error}",
+            )
+        else:
+            self._tell(None)
+
+    def _compare(self, listener: socket.socket) -> None:
+        found = Address.of(listener)
+        if not self._address.is_same(found):
+            self._tell(
+                "metrics and health are not served where listen wants them",
+                f"systemd has handed over a socket on {found}, and listen is {self._address}: "
+                "change ListenStream= of the socket unit and restart both",
+            )
+
+    def _tell(self, message: str | None, reason: str = "") -> None:
+        """Log and note what is wrong, once."""
+        flaw = message and f"{message}: {reason}"
+        if flaw != self._flaw:
+            self._flaw = flaw
+            self._note(flaw)
+            if message is not None:
+                log.error(message, reason=reason)
+
     def run(self) -> None:
-        told = ""
-        while not self._stopping:
-            try:
-                server = _Server(self._address, self._handler)
-            except OSError as error:
-                reason = f"{self._address}: {error.strerror or error}"
-                if reason != told:
-                    told = reason
-                    log.error("metrics and health cannot be served (listen)", reason=reason)
-                self._wakeup.wait(_RETRY_SECONDS)
-                continue
-            log.info("metrics and health are served", port=server.server_port)
-            with server:
+        while self._listener is None and not self._stopping:
+            self._wakeup.wait(_RETRY_SECONDS)
+            self._listen()
+        if self._listener is not None:
+            with _Server(self._listener, self._handler) as server:
+                log.info("metrics and health are served", port=server.server_port)
                 self._serve(server)
 
     def _serve(self, server: _Server) -> None:
@@ -83,42 +130,54 @@ class WebServer(threading.Thread):
         self._wakeup.close()
 
 
+def _open(address: Address) -> socket.socket:
+    """A socket that listens there."""
+    if address.host:
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        return _bind(family, address.host, address.port)
+    try:
+        return _bind(socket.AF_INET6, "::", address.port)
+    except OSError:
+        # A kernel without IPv6 has the module all the same.
+        return _bind(socket.AF_INET, "0.0.0.0", address.port)
+
+
+def _bind(family: int, host: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 class _Server(HTTPServer):
-    request_queue_size = 16
+    """Answers at a socket that listens already."""
+
     # Of handle_request(), which is called when somebody is there; the client may be gone again.
     timeout = 0
 
-    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler]) -> None:
-        host = address.host
-        if not host and socket.has_ipv6:
-            host = "::"
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._slots = threading.BoundedSemaphore(_MAX_REQUESTS)
-        try:
-            super().__init__((host, address.port), handler)
-        except OSError:
-            # A kernel without IPv6 has the module all the same.
-            if address.host or self.address_family != socket.AF_INET6:
-                raise
-            self.address_family = socket.AF_INET
-            super().__init__(("", address.port), handler)
-
-    def server_bind(self) -> None:
-        if self.address_family == socket.AF_INET6:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # HTTPServer would look up the host's name, which can take long where there is no DNS.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+    def __init__(self, listener: socket.socket, handler: type[BaseHTTPRequestHandler]) -> None:
+        # Those between would make a socket, and look up a name for it, which can take long.
+        socketserver.BaseServer.__init__(self, listener.getsockname(), handler)
+        self.socket = listener
         self.server_port = int(self.server_address[1])
+        self._answering: set[threading.Thread] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._slots.acquire(blocking=False):
+        if len(self._answering) >= _MAX_REQUESTS:
             self.shutdown_request(request)
             return
-        threading.Thread(
+        thread = threading.Thread(
             target=self._answer, args=(request, client_address), name="request", daemon=True
-        ).start()
+        )
+        self._answering.add(thread)
+        thread.start()
 
     def _answer(self, request: Any, client_address: Any) -> None:
         try:
@@ -127,7 +186,14 @@ class _Server(HTTPServer):
             log.debug("a request over HTTP failed", reason=repr(error))
         finally:
             self.shutdown_request(request)
-            self._slots.release()
+            self._answering.discard(threading.current_thread())
+
+    def server_close(self) -> None:
+        """Listen no longer, and return when who was there before has the answer."""
+        super().server_close()
+        deadline = time.monotonic() + _LAST_ANSWERS_SECONDS
+        while self._answering and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def _make_handler(

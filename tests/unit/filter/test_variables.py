@@ -49,6 +49,7 @@ def test_defaults_of_all_roles_are_sound(specs, problems_of):
         ("device_plugin_listen", ":9475"),
         ("device_plugin_listen", "[::1]:9475"),
         ("device_plugin_listen", "192.0.2.1:65535"),
+        ("device_plugin_listen", "localhost:9475"),
         ("device_plugin_permissions", "rwm"),
         ("device_plugin_cache_dir", "~/.cache/not/yet/there"),
         ("k3s_kubeconfig", "~/.kube/not/yet/there.yaml"),
@@ -128,11 +129,13 @@ def test_sound_values(problems_of, name, value):
             (
                 "device_plugin_listen",
                 value,
-                "must be HOST:PORT, :PORT or empty, with a port to 65535",
+                "must be ADDRESS:PORT, :PORT or empty, with a port to 65535",
             )
             for value in ["9475", ":0", ":65536", ":99999", "host:", 9475, ":80\n"]
         ),
         ("device_plugin_listen", "::1:80", "must have an IPv6 address in brackets"),
+        ("device_plugin_listen", "board.lan:80", "must begin with an address of the machine that"),
+        ("device_plugin_listen", "[fe80::1%eth0]:80", "must have an IPv6 address in its brackets"),
         *(
             ("device_plugin_extra_devices", [value], "has an entry, number 1, that is not /dev/NAM")
             for value in ["rga", "/dev", "/dev/../etc/shadow", "/dev/rga:x", "/dev/rga:", 1, {}]
@@ -252,7 +255,7 @@ def test_read_only_home(problems_of, monkeypatch, tmp_path):
         ("permissions", ["", "r", "rwm", "rr", "x", "rw\n"]),
         ("listen", ["", ":1", ":0", ":65536", "a:1", "[::1]:1", "::1:1", "a", 1, ":1\n", "[a:1"]),
         ("listen", ["[]:1", "[a]:1", "[::1%a]:1", "1.2.3.4:1", "256.0.0.1:1", "*:1", "a b:1"]),
-        ("listen", ["x" * 63 + ":1", "x" * 64 + ":1", "\u00e9:1", "a.b-c:1", "-a:1", "[::1:1"]),
+        ("listen", ["localhost:1", "Localhost:1", "\u00e9:1", "a.b-c:1", "1:1", "[::1:1", "1.2:1"]),
         ("extra_devices", [["/dev/a"], ["/dev/a:rw"], ["/dev/a:"], ["/dev"], ["/dev/../a"], "a"]),
         ("extra_devices", [["/dev/a", "/dev//a:r"], ["//dev/a"], ["/dev/a:rw:r"], [1], []]),
         (

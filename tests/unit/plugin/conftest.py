@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import shutil
+import socket
 import tempfile
 import threading
 from pathlib import Path
@@ -57,14 +58,14 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 class RunningPlugin:
     """A plugin in a thread of this process; its keys can be changed and reloaded."""
 
-    def __init__(self, work: Path, keys: dict[str, Any]) -> None:
+    def __init__(self, work: Path, listener: socket.socket | None, keys: dict[str, Any]) -> None:
         self.keys = {
             "host_root": work / "board",
             "kubelet_dir": work / "kubelet",
             "listen": "",
             **keys,
         }
-        self.plugin = Plugin(self._load(), self._load, is_node)
+        self.plugin = Plugin(self._load(), self._load, is_node, listener=listener)
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="plugin")
         self._thread.start()
@@ -99,8 +100,8 @@ def run_plugin(work: Path, board: BoardTree) -> Iterator[Callable[..., RunningPl
     """Starts plugins, and stops them after the test."""
     running: list[RunningPlugin] = []
 
-    def run(**keys: Any) -> RunningPlugin:
-        running.append(RunningPlugin(work, keys))
+    def run(listener: socket.socket | None = None, **keys: Any) -> RunningPlugin:
+        running.append(RunningPlugin(work, listener, keys))
         return running[-1]
 
     yield run

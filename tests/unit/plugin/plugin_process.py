@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,11 +14,22 @@ from typing import Any
 TESTS = Path(__file__).parents[2]
 PACKAGE = TESTS.parent / "files" / "rknpu_plugin"
 
+# The environment tells the number of the process, which is the same after this.
+_HAND_OVER = """
+import os, sys
+if sys.argv[1] != "3":
+    os.dup2(int(sys.argv[1]), 3)
+    os.close(int(sys.argv[1]))
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 
 class PluginProcess:
     """`serve` on a board below *work*/board and a kubelet in *work*/kubelet.
 
     package: where the plugin is installed.
+    listener: handed over as systemd does with the socket of a socket unit.
     """
 
     def __init__(
@@ -25,15 +37,21 @@ class PluginProcess:
         work: Path,
         environment: dict[str, str] | None = None,
         package: Path = PACKAGE,
+        listener: socket.socket | None = None,
         **keys: Any,
     ) -> None:
         self.work = work
         self.log_path = work / f"log-{time.monotonic_ns()}"
         keys = {"host_root": work / "board", "kubelet_dir": work / "kubelet", "listen": "", **keys}
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in keys.items()]
+        command = [sys.executable, "-m", "unit.plugin.serve_tree", "serve", *flags]
+        inherited = () if listener is None else (listener.fileno(),)
+        if inherited:
+            command = [sys.executable, "-c", _HAND_OVER, str(inherited[0]), *command]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "unit.plugin.serve_tree", "serve", *flags],
+                command,
+                pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
