@@ -120,6 +120,12 @@ SETTINGS = {
     "log_format": "json",
     "log_level": "debug",
 }
+# Where systemd listens, by what the plugin is told; it looks up no names.
+SOCKETS = {
+    ":9475": "9475",
+    "localhost:9476": "127.0.0.1:9476",
+    "[2001:db8::2]:9475": "[2001:db8::2]:9475",
+}
 # What is in the inventory, and what has to be in the file.
 CONFIGURATIONS: dict[str, tuple[dict[str, object], dict[str, object] | None]] = {
     "nothing": ({}, {"resource": "rocknpu.device/npu"}),
@@ -129,12 +135,22 @@ CONFIGURATIONS: dict[str, tuple[dict[str, object], dict[str, object] | None]] = 
         {"resource": "rocknpu.device/npu", "shares": 3, "max_contexts": 1},
     ),
     "loopback": (
-        {"listen": "127.0.0.1:9476"},
-        {"resource": "rocknpu.device/npu", "listen": "127.0.0.1:9476"},
+        {"listen": "localhost:9476"},
+        {"resource": "rocknpu.device/npu", "listen": "localhost:9476"},
+    ),
+    "ipv6": (
+        {"listen": "[2001:db8::2]:9475"},
+        {"resource": "rocknpu.device/npu", "listen": "[2001:db8::2]:9475"},
     ),
     "empty": ({"shares": None, "mounts": None}, {"resource": "rocknpu.device/npu"}),
     "wrong": ({"shares": 101}, None),
 }
+
+
+def settings_of(unit: Path) -> dict[str, str]:
+    """The settings of a unit, whose last one of a name counts."""
+    lines = [line for line in unit.read_text().splitlines() if not line.startswith(("#", "["))]
+    return dict(line.split("=", 1) for line in lines if line)
 
 
 def test_configurations(runner, tmp_path):
@@ -158,6 +174,7 @@ def test_configurations(runner, tmp_path):
                 "_device_plugin_release": str(ROOT / "files" / "rknpu_plugin"),
                 "_device_plugin_config_file": "{{ place }}/etc/config.yaml",
                 "_device_plugin_unit_file": "{{ place }}/rknpu-plugin.service",
+                "_device_plugin_socket_file": "{{ place }}/rknpu-plugin.socket",
             },
             check=check,
         )
@@ -177,11 +194,15 @@ def test_configurations(runner, tmp_path):
         else:
             assert first.message(name) == "", name
             assert yaml.safe_load(text) == expected, name
-            unit = (places[name] / "rknpu-plugin.service").read_text().splitlines()
-            listen = str(expected.get("listen", ":9475"))
-            assert (f"SocketBindAllow=tcp:{listen[-4:]}" in unit) == (listen != ""), name
-            assert ("RestrictAddressFamilies=AF_UNIX" in unit) == (listen == ""), name
-            assert ("IPAddressAllow=localhost" in unit) == (name == "loopback"), name
+            unit = settings_of(places[name] / "rknpu-plugin.service")
+            address = SOCKETS.get(str(expected.get("listen", ":9475")))
+            assert unit["RestrictAddressFamilies"] == "AF_UNIX", name
+            assert unit["PrivateNetwork"] == "true", name
+            assert unit.get("Sockets") == (address and "rknpu-plugin.socket"), name
+            file = places[name] / "rknpu-plugin.socket"
+            assert file.exists() == (address is not None), name
+            if address is not None:
+                assert settings_of(file)["ListenStream"] == address
 
     assert configure().changed == 0
 
@@ -271,7 +292,8 @@ def test_cluster(runner, tmp_path):
 
 def test_service_absent(runner, tmp_path):
     kubelet = tmp_path / "kubelet"
-    for name in ("opt/current/x.py", "etc/config.yaml", "kubelet/rknpu-1-lock", "kubelet/other"):
+    files = ("opt/current/x.py", "etc/config.yaml", "rknpu-plugin.socket")
+    for name in (*files, "kubelet/rknpu-1-lock", "kubelet/other"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
 
@@ -281,6 +303,7 @@ def test_service_absent(runner, tmp_path):
             "service_absent.yml",
             extra={
                 "_device_plugin_unit_file": str(tmp_path / "rknpu-plugin.service"),
+                "_device_plugin_socket_file": str(tmp_path / "rknpu-plugin.socket"),
                 "_device_plugin_config_file": str(tmp_path / "etc" / "config.yaml"),
                 "_device_plugin_root": str(tmp_path / "opt"),
                 "_device_plugin_kubelet_dir": str(kubelet),
@@ -293,5 +316,6 @@ def test_service_absent(runner, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"kubelet"}
     assert not (tmp_path / "opt").exists()
     assert not (tmp_path / "etc").exists()
+    assert not (tmp_path / "rknpu-plugin.socket").exists()
     assert {path.name for path in kubelet.iterdir()} == {"rknpu-1-lock", "other"}
     assert run().changed == 0

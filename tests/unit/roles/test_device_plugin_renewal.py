@@ -142,3 +142,53 @@ def test_plugin_that_does_not_start_is_told(runner, tmp_path):
     )
     assert "rknpu-plugin.service does not start on this board" in done.message()
     assert "the last words" in done.message()
+
+
+SOCKET_LOG = """Starting a socket
+rknpu-plugin.socket: Failed to create listening socket ([::]:9475): Address already in use
+rknpu-plugin.socket: Failed to listen on sockets: Address already in use
+Failed to listen on rknpu-plugin.socket"""
+FLAW = "registered with the kubelet; metrics and health {}"
+# The service's status, what is in the log of the socket, and the reason that is told.
+STATUSES = {
+    "served": ("registered with the kubelet", "", None),
+    "taken": (
+        FLAW.format("cannot be served (listen): :9475: this process can open no such socket"),
+        SOCKET_LOG,
+        "Failed to create listening socket ([::]:9475): Address already in use. End what",
+    ),
+    "elsewhere": (
+        FLAW.format(
+            "are not served where listen wants them: systemd has handed over a socket on x"
+        ),
+        "Listening on rknpu-plugin.socket",
+        "systemd has handed over a socket on x. End what",
+    ),
+    # Nobody has asked, as with --tags.
+    "unasked": (None, "", None),
+}
+
+
+def test_metrics_that_are_not_served_are_told_at_the_end(runner, tmp_path):
+    hosts = {}
+    for name, (status, log, _) in STATUSES.items():
+        place = tmp_path / name
+        write_program(place / "journalctl", f"#!/bin/sh\ncat <<'END'\n{log}\nEND\n")
+        hosts[name] = {"place": str(place), "k3s_kubeconfig": str(tmp_path / "none")}
+        if status is not None:
+            hosts[name]["__device_plugin_service"] = {"status": {"StatusText": status}}
+    done = runner.run(
+        "device_plugin",
+        "cluster.yml",
+        hosts=hosts,
+        play={"environment": {"PATH": f"{{{{ place }}}}:{os.environ['PATH']}"}},
+        extra={"__device_plugin_board": {"npu": {}}, "_device_plugin_labels": {}},
+        check=True,
+    )
+    for name, (_, _, reason) in STATUSES.items():
+        message = done.message(name)
+        if reason is None:
+            assert "not served" not in message, name
+        else:
+            assert message.startswith("The NPU of this board is offered, but metrics"), name
+            assert reason in message, name
