@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .board_files import BoardFiles
 
-_DRIVERS = "/sys/bus/platform/drivers"
+DRIVERS = "/sys/bus/platform/drivers"
 # The vendor's driver registers as "RKNPU", some ports as "rknpu"; mainline's is "rocket".
 _KNOWN = ("rknpu", "rocket")
 _DRM_NODE = re.compile(r"(card|renderD)([0-9]{1,9})")
@@ -40,17 +40,17 @@ class Npu(NamedTuple):
 
 def find_npu(files: BoardFiles) -> Npu:
     """Find the bound driver and the nodes. Lists a few sysfs directories and opens no file."""
-    for name in files.names(_DRIVERS):
+    for name in files.names(DRIVERS):
         driver = name.lower()
         if driver not in _KNOWN:
             continue
-        devices = _bound_devices(files, f"{_DRIVERS}/{name}")
+        devices = _bound_devices(files, f"{DRIVERS}/{name}")
         if not devices:
             continue
         if driver == "rocket":
             mode, candidates = "accel", _accel_nodes(files)
         else:
-            mode, candidates = _rknpu_nodes(files, f"{_DRIVERS}/{name}", devices)
+            mode, candidates = _rknpu_nodes(files, f"{DRIVERS}/{name}", devices)
         nodes = [path for path in candidates if files.is_char_device(path)]
         return Npu(driver, mode, devices, nodes)
     return Npu("none", "none", [], [])

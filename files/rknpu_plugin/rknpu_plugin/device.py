@@ -11,12 +11,13 @@ disturbs the NPU, and Allocate may do it too.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Callable, Dict, Iterable, NamedTuple
 
 from .board_files import BoardFiles, is_char_device
-from .npu import Npu, find_dma_heaps, find_npu
+from .npu import DRIVERS, Npu, find_dma_heaps, find_npu
 
 
 class Look(NamedTuple):
@@ -40,6 +41,25 @@ class _Identity(NamedTuple):
     changed_ns: int
 
 
+_Identities = Dict[str, "_Identity | None"]
+
+
+class _Seen(NamedTuple):
+    """A look, and what would be another one where it no longer holds.
+
+    nodes: what containers are given. around: the directories of these, and the devices' places in
+    the driver's directory.
+    """
+
+    look: Look
+    nodes: _Identities
+    around: _Identities
+
+
+# Sysfs tells of no change in a directory, so that everything is listed now and then nevertheless.
+_GLANCES = 9
+
+
 class Device:
     """The NPU of the machine below *host_root*.
 
@@ -55,7 +75,8 @@ class Device:
         self._root = host_root
         self._files = BoardFiles(host_root, char_device)
         self._npu: Npu | None = None
-        self._last: tuple[Look, dict[str, _Identity | None]] | None = None
+        self._seen: _Seen | None = None
+        self._glances = 0
 
     def look(self) -> Look:
         """Find the driver and the nodes as they are now; new numbers are followed."""
@@ -65,17 +86,32 @@ class Device:
             self._npu = npu
         look = Look(problem, tuple(npu.nodes), tuple(find_dma_heaps(self._files)))
         # A driver that was loaded again makes new nodes, maybe under names that others had.
-        paths = [self._root.rstrip("/") + node for node in (*look.nodes, *look.dma_heaps)]
-        self._last = (look, {path: _identify(path) for path in paths})
+        nodes = (*look.nodes, *look.dma_heaps)
+        names = (npu.driver, npu.driver.upper())
+        bound = [f"{DRIVERS}/{name}/{device}" for name in names for device in npu.devices]
+        around = {*map(posixpath.dirname, nodes), "/dev/dma_heap", *bound}
+        self._seen = _Seen(look, self._identify(nodes), self._identify(around))
+        self._glances = 0
         return look
+
+    def _identify(self, paths: Iterable[str]) -> _Identities:
+        located = [self._root.rstrip("/") + path for path in paths]
+        return {path: _identify(path) for path in located}
+
+    def glance(self) -> Look:
+        """The last look as long as it was good and nothing near it has changed, else a new one."""
+        seen = self._seen
+        if seen is not None and seen.look.problem is None and self._glances < _GLANCES:
+            self._glances += 1
+            if _are_same(seen.nodes) and _are_same(seen.around):
+                return seen.look
+        return self.look()
 
     def current(self) -> Look:
         """The last look if it was good and its nodes are still the same ones, else a new one."""
-        if self._last is not None:
-            look, identities = self._last
-            same = all(_identify(path) == identity for path, identity in identities.items())
-            if same and look.problem is None:
-                return look
+        seen = self._seen
+        if seen is not None and seen.look.problem is None and _are_same(seen.nodes):
+            return seen.look
         return self.look()
 
     def _find_problem(self, npu: Npu) -> str | None:
@@ -134,6 +170,10 @@ def _identify(path: str) -> _Identity | None:
     except OSError:
         return None
     return _Identity(status.st_ino, status.st_rdev, status.st_ctime_ns)
+
+
+def _are_same(identities: _Identities) -> bool:
+    return all(_identify(path) == identity for path, identity in identities.items())
 
 
 def _kind(node: str) -> str:

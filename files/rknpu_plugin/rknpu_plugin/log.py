@@ -19,6 +19,13 @@ _LOGGER = logging.getLogger("rknpu_plugin")
 _PRIORITIES = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
 
 
+# What no line shows need not be found out for each event: "Optimization" of Python's Logging HOWTO.
+logging.logThreads = False
+logging.logProcesses = False
+logging.logMultiprocessing = False
+logging._srcfile = None
+
+
 class LastError(NamedTuple):
     """The latest warning or error: its message and when it happened, in seconds since 1970."""
 

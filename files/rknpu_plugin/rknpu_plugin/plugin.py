@@ -64,7 +64,7 @@ class Plugin:
         self._device = Device(self.config.host_root, char_device)
         self.inventory = Inventory(self._get_config, self._read_board, self._holders, self.shares)
         self._allocator = Allocator(self._get_config, self._device, lambda: self.inventory.cores)
-        self.health = HealthWatch(self._device.look, self._health_changed)
+        self.health = HealthWatch(self._device.glance, self._health_changed)
         self.supervisor = Supervisor(
             self.config.kubelet_dir,
             self.config.resource,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from rknpu_plugin import health
+from rknpu_plugin import health, npu
 from rknpu_plugin.device import Device
 from rknpu_plugin.health import Verdict
-from unit.plugin.board_tree import BoardTree, is_node
+from unit.plugin.board_tree import DEVICE, BoardTree, is_node, remove_tree
 from unit.plugin.waiting import wait_for
 
 HEALTHY = {"npu0-share-0": "Healthy", "npu0-share-1": "Healthy"}
@@ -193,6 +193,59 @@ def test_looking_opens_nothing(board, monkeypatch):
     monkeypatch.setattr("os.open", refuse)
     monkeypatch.setattr("builtins.open", refuse)
     assert device.look().problem is None
+
+
+@pytest.fixture
+def listings(monkeypatch):
+    """Each time that the driver was looked for."""
+    seen = []
+
+    def count(files):
+        seen.append(1)
+        return npu.find_npu(files)
+
+    monkeypatch.setattr("rknpu_plugin.device.find_npu", count)
+    return seen
+
+
+def test_glances_list_nothing_while_nothing_changes(board, listings):
+    device = Device(str(board.root), is_node)
+    first = device.look()
+    assert [device.glance() for _ in range(9)] == [first] * 9
+    assert len(listings) == 1
+    # What changes without a trace is found ten looks later.
+    device.glance()
+    assert len(listings) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda board: board.remove_nodes("card1"),
+        lambda board: board.path("renderD129").rename(board.path("renderD200")),
+        lambda board: remove_tree(board.root / "sys/bus/platform/drivers/RKNPU" / DEVICE),
+        lambda board: board.add_heaps("system"),
+        lambda board: board.add_heaps("system", "cma"),
+        lambda board: (board.unbind(), board.bind("card0", "renderD128")),
+    ],
+)
+def test_glance_sees_what_changes(board, listings, change):
+    board.add_heaps("cma")
+    device = Device(str(board.root), is_node)
+    device.look()
+    device.glance()
+    change(board)
+    seen = device.glance()
+    assert len(listings) == 2
+    assert seen == device.look()
+
+
+def test_every_glance_at_a_lost_npu_looks(board, listings):
+    board.remove_nodes()
+    device = Device(str(board.root), is_node)
+    for _ in range(3):
+        assert device.glance().problem is not None
+    assert len(listings) == 3
 
 
 def test_watch_survives_a_look_that_fails():
