@@ -37,8 +37,10 @@ class Board:
             "device_plugin",
             "read.yml",
             "install.yml",
-            "activate.yml",
+            "configure.yml",
             extra={
+                # The plugin of the test checks no configuration.
+                "_device_plugin_files": ["{{ _device_plugin_link }}"],
                 "_device_plugin_source": str(self.source),
                 "_device_plugin_root": str(self.place),
                 "device_plugin_cache_dir": str(self.directory / "cache"),
@@ -175,6 +177,8 @@ def test_configurations(runner, tmp_path):
                 "_device_plugin_config_file": "{{ place }}/etc/config.yaml",
                 "_device_plugin_unit_file": "{{ place }}/rknpu-plugin.service",
                 "_device_plugin_socket_file": "{{ place }}/rknpu-plugin.socket",
+                "_device_plugin_current": "{{ place }}/current",
+                "__device_plugin_archive": {"digest": "release"},
             },
             check=check,
         )
@@ -272,7 +276,7 @@ def test_cluster(runner, tmp_path):
                     name: {**variables, "npu": npu, "k3s_kubeconfig": access[name]}
                     for name, (variables, npu, _) in IN_CLUSTER.items()
                 },
-                extra={"__device_plugin_board": {"npu": "{{ npu }}"}},
+                extra={"__npu_board": {"npu": "{{ npu }}"}},
                 check=check,
             )
 

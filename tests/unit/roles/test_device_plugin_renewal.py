@@ -56,8 +56,8 @@ def test_handovers(runner, tmp_path):
         extra={
             "_device_plugin_current": "{{ place }}/current",
             "_device_plugin_release": "/opt/rknpu-plugin/new",
-            "__device_plugin_before": {"stat": {"lnk_source": "/opt/rknpu-plugin/old"}},
-            "__device_plugin_link": {"changed": True},
+            "_device_plugin_before": "old",
+            "__device_plugin_written": {"changed_paths": ["{{ place }}/current"]},
         },
     )
     for name, (_, _, reason) in HANDOVERS.items():
@@ -182,7 +182,7 @@ def test_metrics_that_are_not_served_are_told_at_the_end(runner, tmp_path):
         "cluster.yml",
         hosts=hosts,
         play={"environment": {"PATH": f"{{{{ place }}}}:{os.environ['PATH']}"}},
-        extra={"__device_plugin_board": {"npu": {}}, "_device_plugin_labels": {}},
+        extra={"__npu_board": {"npu": {}}, "_device_plugin_labels": {}},
         check=True,
     )
     for name, (_, _, reason) in STATUSES.items():
