@@ -35,7 +35,7 @@ def check_listen_address(text: str) -> str | None:
 
 def split_listen_address(text: str) -> tuple[str, int]:
     """Address and port of what check_listen_address() accepts; no address means all of them."""
-    host, _, port = text.rpartition(":")
+    host, _colon, port = text.rpartition(":")
     return "127.0.0.1" if host == "localhost" else host.strip("[]"), int(port)
 
 
