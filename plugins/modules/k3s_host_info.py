@@ -93,19 +93,8 @@ options:
       - Other values than C(/) are for root file systems mounted elsewhere.
     type: path
     default: /
-attributes:
-  check_mode:
-    description: Can run in C(check_mode) and return the same as without it.
-    support: full
-  diff_mode:
-    description: Returns details on what has changed in diff mode.
-    support: none
-    details:
-      - The module changes nothing.
-  platform:
-    description: Target systems that the module can read.
-    support: full
-    platforms: posix
+extends_documentation_fragment:
+  - rocknpu.edge.reads_only
 requirements:
   - python >= 3.8
 notes:

@@ -41,19 +41,8 @@ options:
     description: Seconds to wait for a server that answers. With V(0) each is asked once.
     type: int
     default: 60
-attributes:
-  check_mode:
-    description: Can run in C(check_mode) and return the same as without it.
-    support: full
-  diff_mode:
-    description: Returns details on what has changed in diff mode.
-    support: none
-    details:
-      - The module changes nothing.
-  platform:
-    description: Target systems that the module runs on.
-    support: full
-    platforms: posix
+extends_documentation_fragment:
+  - rocknpu.edge.reads_only
 seealso:
   - name: k3s token
     description: The forms of a token, and how a node joins with it.
