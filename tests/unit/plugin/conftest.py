@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import shutil
 import socket
 import tempfile
@@ -46,6 +47,15 @@ def own_logging() -> Iterator[None]:
     set_up_logging("text", "debug", stream=io.StringIO())
     yield
     logging.getLogger("rknpu_plugin").handlers.clear()
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """The plugin sets one for its sockets, which is not for the tests after these."""
+    umask = os.umask(0o022)
+    os.umask(umask)
+    yield
+    os.umask(umask)
 
 
 @pytest.fixture
