@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
+from rknpu_plugin import log
 from rknpu_plugin.config_sources import LoadedConfig, load_config
 from rknpu_plugin.log import set_up_logging
 from rknpu_plugin.plugin import Plugin
@@ -42,8 +43,9 @@ def kubelet(work: Path) -> Iterator[KubeletStub]:
 
 
 @pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """Tests set up logging to streams that end with them."""
+def own_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tests set up logging to streams that end with them, and start without an error."""
+    monkeypatch.setattr(log._last_error, "last", None)
     set_up_logging("text", "debug", stream=io.StringIO())
     yield
     logging.getLogger("rknpu_plugin").handlers.clear()
