@@ -43,9 +43,9 @@ def kubelet(work: Path) -> Iterator[KubeletStub]:
 
 
 @pytest.fixture(autouse=True)
-def own_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_logging() -> Iterator[None]:
     """Tests set up logging to streams that end with them, and start without an error."""
-    monkeypatch.setattr(log._last_error, "last", None)
+    log._last_error.last = None
     set_up_logging("text", "debug", stream=io.StringIO())
     yield
     logging.getLogger("rknpu_plugin").handlers.clear()
