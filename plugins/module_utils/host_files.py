@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,13 +149,15 @@ def _make_directories(path: Path) -> None:
 def _replace(change: Change) -> None:
     wanted, path = change.wanted, Path(change.wanted.path)
     # Beside it, where it gets the labels that security modules give to files of this directory.
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as work:
-        new = Path(work) / path.name
+    # With another ending, because programs read all files of a directory by theirs, and a power cut
+    # may leave this one.
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
         if wanted.state == "link":
             new.symlink_to(wanted.target)
             _own(new, change)
         else:
-            new.touch(mode=0o600)
+            new.touch(mode=0o600, exist_ok=False)
             _own(new, change)
             new.chmod(wanted.mode)
             with new.open("r+b") as file:
@@ -163,6 +166,10 @@ def _replace(change: Change) -> None:
                 # Boards lose power at any time, and an empty file would stay.
                 os.fsync(file.fileno())
         new.replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            new.unlink()
+        raise
 
 
 def _own(path: Path, change: Change) -> None:

@@ -165,7 +165,7 @@ def read_wanted(module: AnsibleModule) -> list[Wanted]:
                 state,
                 content if state == "file" else b"",
                 secret is not None,
-                file["target"] or "",
+                file["target"] if state == "link" else "",
                 int(mode, 8),
                 **owner,
             )

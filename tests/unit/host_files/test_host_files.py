@@ -175,6 +175,12 @@ def test_refusals_change_nothing(tmp_path: Path, entry: dict[str, Any], sentence
     assert _look(tmp_path) == before
 
 
+def test_what_is_for_another_state_does_not_count(tmp_path: Path) -> None:
+    entry = {"path": f"{tmp_path}/x", "content": "x", "target": "elsewhere"}
+    assert _run(entry)["changed"]
+    assert not _run(entry)["changed"]
+
+
 def test_an_owner_that_is_not_there(tmp_path: Path) -> None:
     result = _run({"path": f"{tmp_path}/x", "content": ""}, group="no-such-group")
     assert result["msg"] == "group is no-such-group, and this host has none of that name."
