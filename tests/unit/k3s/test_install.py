@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,14 +101,28 @@ def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
         (board / "bin" / f"k3s-{VERSION}").write_text(fake_k3s() + "# an older build\n")
         (board / "bin" / f"k3s-{VERSION}").chmod(0o755)
         (board / "bin" / "k3s").symlink_to(f"k3s-{VERSION}")
+        # It runs, and will after a boot, with all files but the binary as they are to be.
+        for state in ("active", "enabled"):
+            (board / state).touch()
+        (board / "invocation").symlink_to("start-1")
     edge.hosts["upgraded"].update(k3s_version=NEWER, k3s_airgap_dir=str(newer))
-    assert edge.run("present", "install", "configure").messages == {}
+    parts = ("present", "install", "configure", "run")
+    assert edge.run(*parts).messages == {}
+    for board in (upgraded, rebuilt):
+        assert (board / "verbs").read_text() == "restart\n"
     assert installed(upgraded) == {
         "k3s": f"k3s-{NEWER}",
         f"k3s-{NEWER}": fake_k3s(NEWER),
         f"k3s-{VERSION}": fake_k3s() + "# an older build\n",
     }
     assert installed(rebuilt) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
+    assert edge.run(*parts).changed("rebuilt") == 0
+
+    # A run that was interrupted before the restart has replaced the binary.
+    later = time.time() + 5
+    os.utime(rebuilt / "bin" / f"k3s-{VERSION}", (later, later))
+    edge.run(*parts)
+    assert (rebuilt / "verbs").read_text() == "restart\nrestart\n"
 
 
 @pytest.fixture
