@@ -45,8 +45,8 @@ clean: setup         ## remove the virtual boards, their network and cgroup dire
 
 # The scenarios wait more than they compute, so the other tests run beside them; what these say comes last.
 test: lint sanity    ## every check; the README says how long it takes
-	@trap 'kill $$unit; exit 130' INT TERM; \
-	$(MAKE) --no-print-directory pythons unit >.build/unit.log 2>&1 & unit=$$!; \
+	@$(MAKE) --no-print-directory pythons unit >.build/unit.log 2>&1 & unit=$$!; \
+	trap 'kill $$unit; exit 130' INT TERM; \
 	$(MAKE) --no-print-directory molecule; molecule=$$?; \
 	[ $$molecule = 0 ] || echo "make molecule failed, see above." >&2; \
 	wait $$unit; unit=$$?; cat .build/unit.log; exit $$((molecule | unit))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +19,13 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.host_files import (
     make_change,
 )
 from ansible_collections.rocknpu.edge.plugins.modules import host_files
+from unit.module_process import run_module
 
 
 def _run(*files: dict[str, Any], check: bool = False, **options: Any) -> dict[str, Any]:
     given = {"files": list(files), "_ansible_check_mode": check, "_ansible_diff": True, **options}
-    done = subprocess.run(
-        [sys.executable, "-m", host_files.__name__, json.dumps({"ANSIBLE_MODULE_ARGS": given})],
-        capture_output=True,
-        text=True,
-        check=False,
-        # Whatever the umask: modes are those that were asked for.
-        preexec_fn=lambda: os.umask(0o077),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    # Whatever the umask: modes are those that were asked for.
+    return run_module(host_files, given, umask=0o077)[0]
 
 
 def _look(directory: Path) -> dict[str, object]:

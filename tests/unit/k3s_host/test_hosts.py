@@ -7,9 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.k3s_host import (
 )
 from ansible_collections.rocknpu.edge.plugins.modules import k3s_host_info
 from unit.board.golden import lay_out
+from unit.module_process import run_module
 
 HOSTS = Path(__file__).with_name("hosts")
 DATA = "/var/lib/rancher/k3s"
@@ -118,22 +116,7 @@ def run(root: Path, programs: dict[str, str], **arguments: Any) -> dict[str, Any
         (directory / name).chmod(0o755)
     wanted = {"version": "v1.37.1+k3s1", "role": "agent", "architectures": ["x86_64", "aarch64"]}
     given = {"root": str(root), "wanted": wanted, **arguments}
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", k3s_host_info.__name__),
-            json.dumps({"ANSIBLE_MODULE_ARGS": given}),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "PATH": f"{directory}:/usr/bin:/bin",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        },
-    )
-    assert done.stdout, done.stderr
-    returned: dict[str, Any] = json.loads(done.stdout)
+    returned, _printed = run_module(k3s_host_info, given, path=f"{directory}:/usr/bin:/bin")
     returned.pop("invocation", None)
     return returned
 

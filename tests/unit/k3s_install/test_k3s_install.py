@@ -7,10 +7,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.k3s_install import (
     read_config,
 )
 from ansible_collections.rocknpu.edge.plugins.modules import k3s_install_info
+from unit.module_process import run_module
 
 SERVICE = """#!/bin/sh
 printf 'ActiveState=%s\\nUnitFileState=%s\\n' active enabled
@@ -33,21 +31,7 @@ def _run(tmp_path: Path, **options: Any) -> tuple[dict[str, Any], str]:
     programs.mkdir(exist_ok=True)
     (programs / "systemctl").write_text(SERVICE)
     (programs / "systemctl").chmod(0o755)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", k3s_install_info.__name__),
-            json.dumps({"ANSIBLE_MODULE_ARGS": options}),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        },
-    )
-    return json.loads(done.stdout), done.stdout
+    return run_module(k3s_install_info, options, path=f"{programs}:{os.environ['PATH']}")
 
 
 def test_what_it_returns_is_what_it_documents(tmp_path: Path) -> None:

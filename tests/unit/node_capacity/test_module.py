@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.rocknpu.edge.plugins.modules import node_capacity
+from unit.module_process import run_module
 from unit.node_capacity.conftest import PATIENCE, TOKEN
 from unit.node_capacity.kube_server import KubeServer, make_certificates, make_node, make_pod
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def access(server: KubeServer, **more: Any) -> dict[str, Any]:
@@ -421,15 +419,7 @@ def test_check_mode_does_the_same(server, run):
 def run_process(server: KubeServer) -> tuple[dict[str, Any], str]:
     """Return the answer, and everything that was printed."""
     arguments = {**access(server), "nodes": ["node-01"], "expected": 2, "timeout": 0}
-    process = subprocess.run(
-        [sys.executable, "-m", "ansible_collections.rocknpu.edge.plugins.modules.node_capacity"],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_verbosity": 4}}),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT / ".build",
-    )
-    return json.loads(process.stdout), process.stdout + process.stderr
+    return run_module(node_capacity, {**arguments, "_ansible_verbosity": 4})
 
 
 def test_leftover_pods_are_a_warning_and_no_fault(server):

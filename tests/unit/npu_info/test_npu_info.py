@@ -10,8 +10,6 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import yaml
 from ansible_collections.rocknpu.edge.plugins.module_utils import npu_problems
 from ansible_collections.rocknpu.edge.plugins.modules import npu_info
 from unit.board.golden import Golden, board_names, lay_out
+from unit.module_process import run_module
 
 RETURNED = yaml.safe_load(npu_info.RETURN)
 DOCUMENTED_CODES = set(
@@ -29,18 +28,7 @@ TYPES = {"str": str, "int": int, "bool": bool, "list": list, "dict": dict}
 
 
 def _run(root: Path | str, **arguments: object) -> dict[str, Any]:
-    """Run the module as Ansible does, in a process of its own."""
-    given = json.dumps({"ANSIBLE_MODULE_ARGS": {"root": str(root), **arguments}})
-    done = subprocess.run(
-        [sys.executable, "-m", npu_info.__name__, given],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.stdout, done.stderr
-    returned: dict[str, Any] = json.loads(done.stdout)
-    return returned
+    return run_module(npu_info, {"root": str(root), **arguments})[0]
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])

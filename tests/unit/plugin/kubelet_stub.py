@@ -43,15 +43,6 @@ def call(channel: grpc.Channel, method: str, request: Any, response: Any, **opti
     return stub(request, **options)
 
 
-def allocate_request(*containers: list[str]) -> api.AllocateRequest:
-    """For containers, each given by its shares."""
-    return api.AllocateRequest(
-        container_requests=[
-            api.ContainerAllocateRequest(devices_ids=shares) for shares in containers
-        ]
-    )
-
-
 @dataclass
 class Listing:
     """One message of a list, as it arrived."""
@@ -260,17 +251,12 @@ class KubeletStub:
         return self.history[-1][1]
 
     def allocate(self, *containers: list[str]) -> list[api.ContainerAllocateResponse]:
-        request = allocate_request(*containers)
+        request = api.AllocateRequest(
+            container_requests=[
+                api.ContainerAllocateRequest(devices_ids=shares) for shares in containers
+            ]
+        )
         return list(self._connected[-1].allocate(request).container_responses)
-
-    def lean_allocate(self, *containers: list[str]) -> Callable[[], bytes]:
-        """A call that costs the caller as little as a kubelet, which is written in Go, has to pay.
-
-        The request is made before, and the answer is left as it comes.
-        """
-        request = allocate_request(*containers).SerializeToString()
-        stub = self._connected[-1].channel.unary_unary("/v1beta1.DevicePlugin/Allocate")
-        return lambda: stub(request)
 
     def prefer(self, available: list[str], required: list[str], size: int) -> list[str]:
         request = api.PreferredAllocationRequest(

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
+from ansible_collections.rocknpu.edge.plugins.modules import plugin_archive
+from unit.module_process import run_module
 
 
 def run(arguments: dict[str, object]) -> dict[str, object]:
-    process = subprocess.run(
-        [sys.executable, "-m", "ansible_collections.rocknpu.edge.plugins.modules.plugin_archive"],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        capture_output=True,
-        text=True,
-        cwd=ROOT / ".build",
-    )
-    return json.loads(process.stdout or process.stderr)
+    return run_module(plugin_archive, arguments)[0]
 
 
 @pytest.fixture
