@@ -20,10 +20,10 @@ def list_nodes(api: KubeApi, timeout: int) -> list[KubeObject]:
     return api.items(_NODES, "list nodes", timeout)
 
 
-def list_pods(api: KubeApi, node: str, timeout: int) -> list[KubeObject]:
-    """Return the pods of all namespaces that are bound to a node."""
-    selector = f"spec.nodeName={node}"
-    return api.items("/api/v1/pods", "list pods", timeout, field_selector=selector)
+def list_pods(api: KubeApi, node: str | None, timeout: int) -> list[KubeObject]:
+    """Return the pods of all namespaces that are bound to a node, or with None those of all."""
+    selector = {"field_selector": f"spec.nodeName={node}"} if node is not None else {}
+    return api.items("/api/v1/pods", "list pods", timeout, **selector)
 
 
 def get_node(api: KubeApi, name: str, timeout: int) -> KubeObject:
@@ -43,6 +43,12 @@ def patch_node_status(
 ) -> KubeObject:
     """Merge a patch into the status of a node, see patch_node()."""
     return _patch(api, f"{_path(name)}/status", "patch nodes/status", patch, timeout, dry_run)
+
+
+def get_namespace(api: KubeApi, name: str, timeout: int) -> KubeObject:
+    """Return one namespace; the reason of the ApiError is "missing" where there is none."""
+    path = f"/api/v1/namespaces/{quote(name, safe='')}"
+    return api.request("get", path, "get namespaces", timeout)
 
 
 def get_daemonset(api: KubeApi, namespace: str, name: str, timeout: int) -> KubeObject:

@@ -88,6 +88,16 @@ def wanted_marks(labels: Mapping[str, Any], taints: Sequence[Mapping[str, Any]])
     )
 
 
+def read_marks(node: KubeObject) -> dict[str, Marks]:
+    """Return what each owner keeps on a node now."""
+    annotations = node["metadata"].get("annotations") or {}
+    return {
+        name[len(ANNOTATION) :]: _present(node, *_remembered(annotations[name]))
+        for name in sorted(annotations)
+        if name.startswith(ANNOTATION)
+    }
+
+
 def plan(node: KubeObject, owner: str, wanted: Marks) -> Change:
     """Compare what the owner wants with what it has on a node.
 
@@ -98,17 +108,7 @@ def plan(node: KubeObject, owner: str, wanted: Marks) -> Change:
     annotations = metadata.get("annotations") or {}
     _refuse_others(annotations, owner, wanted)
     known_labels, known_taints = _remembered(annotations.get(ANNOTATION + owner))
-    labels = metadata.get("labels") or {}
-    taints = (node.get("spec") or {}).get("taints") or []
-    before = Marks(
-        {key: labels[key] for key in {*known_labels, *wanted.labels} if key in labels},
-        {
-            identity: taint.get("value") or ""
-            for taint in taints
-            for identity in [_identity(taint)]
-            if identity in {*known_taints, *wanted.taints}
-        },
-    )
+    before = _present(node, {*known_labels, *wanted.labels}, {*known_taints, *wanted.taints})
     patch: dict[str, Any] = {"metadata": {}}
     if before.labels != wanted.labels:
         gone = dict.fromkeys(sorted(before.labels.keys() - wanted.labels.keys()))
@@ -119,8 +119,26 @@ def plan(node: KubeObject, owner: str, wanted: Marks) -> Change:
     if before.taints != wanted.taints:
         # The list is replaced as a whole, so nobody may have changed it meanwhile.
         patch["metadata"]["resourceVersion"] = metadata["resourceVersion"]
-        patch["spec"] = {"taints": _merge_taints(taints, before.taints, wanted.taints) or None}
+        merged = _merge_taints(_taints(node), before.taints, wanted.taints)
+        patch["spec"] = {"taints": merged or None}
     return Change(before, wanted, patch if patch["metadata"] else None)
+
+
+def _taints(node: KubeObject) -> list[Mapping[str, Any]]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _present(node: KubeObject, labels: set[str], taints: set[TaintId]) -> Marks:
+    """Return those of some labels and taints that are on a node."""
+    there = node["metadata"].get("labels") or {}
+    return Marks(
+        {key: there[key] for key in labels if key in there},
+        {
+            _identity(taint): taint.get("value") or ""
+            for taint in _taints(node)
+            if _identity(taint) in taints
+        },
+    )
 
 
 def _refuse_others(annotations: Mapping[str, str], owner: str, wanted: Marks) -> None:

@@ -43,21 +43,31 @@ class PluginPod(NamedTuple):
     problem: str
 
 
-def find_plugins(pods: Iterable[KubeObject], resource: str, daemonset: str) -> list[PluginPod]:
-    """Return the pods that run a plugin for the NPU.
+def find_plugins(
+    pods: Iterable[KubeObject], resources: Sequence[str], daemonset: str
+) -> list[tuple[str, PluginPod]]:
+    """Return the pods that run a plugin for the NPU, each after its node, the collection's first.
 
     Args:
-        pods: of one node.
-        resource: that the NPU is offered as.
+        pods: of any nodes.
+        resources: that NPUs are offered as.
         daemonset: NAMESPACE/NAME of the collection's own.
     """
-    return [
-        _read(pod, daemonset)
+    names = (_NAME, *resources)
+    found = [
+        (str(pod["spec"].get("nodeName") or ""), _read(pod, daemonset))
         for pod in pods
         if (pod.get("status") or {}).get("phase") not in _FINISHED
         and _mounts(pod, KUBELET_DIRECTORY)
-        and any(_NAME in word or resource in word for word in _words(pod))
+        and any(name in word for name in names for word in _words(pod))
     ]
+    return sorted(found, key=lambda one: not one[1].ours)
+
+
+def find_release(daemonset: KubeObject) -> str:
+    """Return the release of the pods that a DaemonSet makes now."""
+    annotations = daemonset["spec"]["template"]["metadata"].get("annotations") or {}
+    return str(annotations.get(RELEASE, ""))
 
 
 def _read(pod: KubeObject, daemonset: str) -> PluginPod:

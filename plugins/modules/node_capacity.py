@@ -28,10 +28,11 @@ options:
     default: rocknpu.device/npu
   expected:
     description:
-      - How many each node must offer, neither fewer nor more, both as capacity and as allocatable.
+      - How many each node must offer, neither fewer nor more, both as capacity and as allocatable;
+        one number for all nodes, or a dictionary with the number of each node.
       - With V(0) nothing must be allocatable, as after the removal of the device plugin.
       - Exactly one of O(expected) and O(minimum) must be given.
-    type: int
+    type: raw
   minimum:
     description:
       - How many must be allocatable on each node at least.
@@ -98,6 +99,19 @@ EXAMPLES = r"""
   become: false
   register: __edge_capacity
 
+- name: Wait until each board offers its own number of shares
+  rocknpu.edge.node_capacity:
+    kubeconfig: ~/.kube/rocknpu-edge.yaml
+    nodes:
+      - rk3588-node-01
+      - rk3588-node-02
+    expected:
+      rk3588-node-01: 2
+      rk3588-node-02: 1
+  delegate_to: localhost
+  become: false
+  run_once: true
+
 - name: Make sure that nothing is left after the removal of the plugin
   rocknpu.edge.node_capacity:
     nodes: "{{ groups['k3s_agent'] }}"
@@ -125,6 +139,11 @@ nodes:
       type: str
       returned: always
       sample: ok
+    message:
+      description: What is wrong and what to do, empty if nothing is.
+      type: str
+      returned: always
+      sample: ""
     ready:
       description: Whether the node is Ready.
       type: bool
@@ -170,6 +189,7 @@ waited:
   sample: 4.1
 """
 
+import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -221,6 +241,7 @@ def assess(
     returned = {
         "name": name,
         "state": verdict.state,
+        "message": verdict.message,
         "ready": reading is not None and reading.ready,
         "capacity": reading.capacity if reading else None,
         "allocatable": allocatable,
@@ -232,7 +253,7 @@ def assess(
 
 
 def look(
-    api: KubeApi, names: Sequence[str], resource: str, target: Target, deadline: Deadline
+    api: KubeApi, targets: Mapping[str, Target], resource: str, deadline: Deadline
 ) -> list[Finding]:
     """Ask the API once about all nodes.
 
@@ -242,7 +263,7 @@ def look(
     nodes = {name_of(node): node for node in list_nodes(api, deadline.request_timeout())}
     return [
         assess(name, nodes, list_pods(api, name, deadline.request_timeout()), resource, target)
-        for name in names
+        for name, target in targets.items()
     ]
 
 
@@ -260,13 +281,45 @@ def describe(findings: Sequence[Finding]) -> str:
     )
 
 
+def find_targets(options: Mapping[str, Any]) -> dict[str, Target]:
+    """Return how many each node should offer, in the order of the nodes.
+
+    Raises:
+        ValueError: Why an option cannot be used, as a sentence.
+    """
+    names = list(dict.fromkeys(options["nodes"]))
+    if not names or not all(names):
+        raise ValueError("nodes: must name at least one node, and no name may be empty.")
+    exact = options["expected"] is not None
+    given = options["expected"] if exact else options["minimum"]
+    if not isinstance(given, dict):
+        return {name: Target(read_number(given, "expected"), exact) for name in names}
+    for name in names:
+        if name not in given:
+            raise ValueError(f"expected: has no number for the node {name}.")
+    return {name: Target(read_number(given[name], f"expected.{name}"), exact) for name in names}
+
+
+def read_number(value: Any, place: str) -> int:
+    """Return a number as Ansible hands it to an option of no type.
+
+    Raises:
+        ValueError: Why it is none, as a sentence.
+    """
+    if isinstance(value, bool) or not re.fullmatch("[0-9]{1,9}", str(value).strip()):
+        raise ValueError(f"{place}: must be a whole number of 0 or more, not {value}.")
+    return int(value)
+
+
 def check_options(options: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the values of the options, None if nothing is."""
-    if not options["nodes"] or not all(options["nodes"]):
-        return "nodes: must name at least one node, and no name may be empty."
-    for option in ("expected", "minimum", "timeout"):
+    for option in ("minimum", "timeout"):
         if options[option] is not None and options[option] < 0:
             return f"{option}: must be 0 or more, not {options[option]}."
+    try:
+        find_targets(options)
+    except ValueError as error:
+        return str(error)
     reason = check_resource_name(options["resource"])
     return reason and f"resource: {reason}"
 
@@ -277,12 +330,10 @@ def measure(options: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
     Raises:
         ApiError: The API never gave an answer, or one that waiting does not cure.
     """
-    names = list(dict.fromkeys(options["nodes"]))
-    exact = options["expected"] is not None
-    target = Target(options["expected"] if exact else options["minimum"], exact)
+    targets = find_targets(options)
     api = connect(options)
     findings, error = wait_until(
-        lambda: look(api, names, options["resource"], target, deadline), all_ok, deadline
+        lambda: look(api, targets, options["resource"], deadline), all_ok, deadline
     )
     if findings is None:
         raise error
@@ -300,7 +351,7 @@ def main() -> None:
         argument_spec={
             "nodes": {"type": "list", "elements": "str", "required": True},
             "resource": {"type": "str", "default": "rocknpu.device/npu"},
-            "expected": {"type": "int"},
+            "expected": {"type": "raw"},
             "minimum": {"type": "int"},
             "timeout": {"type": "int", "default": 120},
             **AUTH_ARGUMENTS,

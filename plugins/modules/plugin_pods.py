@@ -7,14 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plugin_pods
-short_description: Find the pods that run a device plugin for the NPU on a node
+short_description: Wait for the pod that runs the device plugin on a node
 version_added: 1.0.0
 description:
-  - Tells which pods of a node run a device plugin for the NPU, those of the DaemonSet of this
-    collection and those that somebody else has made. Such a pod mounts the kubelet's directory for
-    device plugins, and its image, command, arguments or environment have C(rknpu) or the name of
-    the resource in them.
-  - Can wait until the DaemonSet's own is ready, or gone.
+  - Waits until the pod of this collection's DaemonSet is ready on a node, or gone.
   - Runs where the Kubernetes Python client is, usually on the control node. Use it with
     C(delegate_to), see the examples.
 options:
@@ -26,19 +22,14 @@ options:
     description: The DaemonSet of the collection, as NAMESPACE/NAME.
     type: str
     default: rknpu-system/rknpu-plugin
-  resource:
-    description: Name of the resource that the NPU is offered as.
-    type: str
-    default: rocknpu.device/npu
   state:
     description:
-      - With V(listed) nothing is waited for.
       - With V(ready) the module waits until the DaemonSet has one pod on the node, which is ready
         and of the O(release).
       - With V(gone) it waits until the DaemonSet has none there.
     type: str
-    choices: [listed, ready, gone]
-    default: listed
+    choices: [ready, gone]
+    default: ready
   release:
     description: What the annotation C(rocknpu.device/release) of a ready pod has to be.
     type: str
@@ -68,25 +59,25 @@ attributes:
     membership:
       - rocknpu.edge.edge
 notes:
-  - The user needs to be allowed to list pods in all namespaces, to get the DaemonSet, and with
-    O(refresh) to patch its pods.
+  - The user needs to be allowed to list pods in all namespaces, and with O(refresh) to patch those
+    of the DaemonSet.
 author:
   - The rocknpu.edge authors (@rocknpu)
 """
 
 EXAMPLES = r"""
-- name: See who offers the NPU of a board
+- name: Wait until the DaemonSet has left a board
   rocknpu.edge.plugin_pods:
     kubeconfig: ~/.kube/rocknpu-edge.yaml
     node: rk3588-node-01
+    state: gone
   delegate_to: localhost
   become: false
-  register: __edge_plugins
 """
 
 RETURN = r"""
 pods:
-  description: The pods, first those of the DaemonSet.
+  description: The DaemonSet's pods on the node.
   returned: when the API has answered
   type: list
   elements: dict
@@ -126,12 +117,6 @@ pods:
       type: str
       returned: always
       sample: ""
-release:
-  description: Annotation C(rocknpu.device/release) of the pods that the DaemonSet makes now, empty
-    where there is no DaemonSet.
-  returned: when the API has answered
-  type: str
-  sample: 5f0d5a3c
 reason:
   description:
     - What is wrong, one of V(configuration), V(unreachable), V(certificate), V(unauthorized),
@@ -153,13 +138,8 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     KubeApi,
     connect,
 )
-from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import (
-    annotate_pod,
-    get_daemonset,
-    list_pods,
-)
+from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import annotate_pod, list_pods
 from ansible_collections.rocknpu.edge.plugins.module_utils.plugin_pods import (
-    RELEASE,
     PluginPod,
     describe_unready,
     find_plugins,
@@ -179,58 +159,34 @@ def refresh(api: KubeApi, pods: Sequence[PluginPod], deadline: Deadline) -> None
         annotate_pod(api, pod.namespace, pod.name, annotations, deadline.request_timeout())
 
 
-def find_release(api: KubeApi, daemonset: str, timeout: int) -> str:
-    """Return the release of the pods that a DaemonSet makes; empty where there is none.
-
-    Raises:
-        ApiError
-    """
-    try:
-        template = get_daemonset(api, *daemonset.split("/", 1), timeout)["spec"]["template"]
-    except ApiError as error:
-        if error.reason != "missing":
-            raise
-        return ""
-    return str((template["metadata"].get("annotations") or {}).get(RELEASE, ""))
-
-
 def run(options: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Look, or wait, and return the result of the module; `msg` is in it when it failed.
+    """Wait, and return the result of the module; `msg` is in it when it failed.
 
     Raises:
         ApiError
     """
     api = connect(options)
-    node, release = options["node"], options["release"]
-    state = "listed" if check_mode else options["state"]
+    node, release, gone = options["node"], options["release"], options["state"] == "gone"
     # Nothing is allocatable while one side has gone and the other waits for this.
-    deadline = Deadline(0 if state == "listed" else options["timeout"], interval=0.5)
+    deadline = Deadline(0 if check_mode else options["timeout"], interval=0.5)
 
     def look() -> list[PluginPod]:
         pods = list_pods(api, node, deadline.request_timeout())
-        return find_plugins(pods, options["resource"], options["daemonset"])
+        return [pod for _node, pod in find_plugins(pods, (), options["daemonset"]) if pod.ours]
 
-    def ours(pods: Sequence[PluginPod]) -> list[PluginPod]:
-        return [pod for pod in pods if pod.ours]
+    def holds(pods: Sequence[PluginPod]) -> bool:
+        return check_mode or (not pods if gone else is_up(pods, release))
 
-    holds = {
-        "listed": lambda pods: True,
-        "gone": lambda pods: not ours(pods),
-        "ready": lambda pods: is_up(ours(pods), release),
-    }[state]
     pods, error = wait_until(look, holds, deadline)
     if error:
         raise error
     if options["refresh"] and not check_mode:
-        refresh(api, ours(pods), deadline)
-    result: dict[str, Any] = {
-        "pods": [pod._asdict() for pod in sorted(pods, key=lambda pod: not pod.ours)],
-        "release": find_release(api, options["daemonset"], deadline.request_timeout()),
-    }
+        refresh(api, pods, deadline)
+    result: dict[str, Any] = {"pods": [pod._asdict() for pod in pods]}
     if not holds(pods):
-        what = describe_unready(ours(pods), release)
-        if state == "gone":
-            what = f"{', '.join(pod.name for pod in ours(pods))} is still there"
+        what = describe_unready(pods, release)
+        if gone:
+            what = f"{', '.join(pod.name for pod in pods)} is still there"
         result.update(
             msg=f"{node}: {what}; see kubectl describe pods and kubectl logs in the namespace "
             f"{options['daemonset'].partition('/')[0]}.",
@@ -245,8 +201,7 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "daemonset": {"type": "str", "default": "rknpu-system/rknpu-plugin"},
-            "resource": {"type": "str", "default": "rocknpu.device/npu"},
-            "state": {"type": "str", "choices": ["listed", "ready", "gone"], "default": "listed"},
+            "state": {"type": "str", "choices": ["ready", "gone"], "default": "ready"},
             "release": {"type": "str", "default": ""},
             "refresh": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 60},

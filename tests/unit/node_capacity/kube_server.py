@@ -118,9 +118,10 @@ class KubeServer:
         if path.path == "/api/v1/nodes":
             return 200, _list("NodeList", self.nodes)
         if path.path == "/api/v1/pods":
-            selector = parse_qs(path.query)["fieldSelector"][0]
-            node = selector.removeprefix("spec.nodeName=")
-            return 200, _list("PodList", [p for p in self.pods if p["spec"]["nodeName"] == node])
+            selector = parse_qs(path.query).get("fieldSelector")
+            node = selector and selector[0].removeprefix("spec.nodeName=")
+            wanted = [p for p in self.pods if node in (None, p["spec"].get("nodeName"))]
+            return 200, _list("PodList", wanted)
         if path.path.startswith("/api/v1/nodes/"):
             name = path.path.split("/")[4]
             return self._answer_node(name, patch, "dryRun" in parse_qs(path.query))

@@ -55,12 +55,22 @@ def test_success_returns_what_each_node_offers(server, run):
     node = {"name": "node-01", "state": "ok", "ready": True, "capacity": 2, "allocatable": 2}
     other = {"name": "node-02", "state": "ok", "ready": True, "capacity": 4, "allocatable": 3}
     assert answer["nodes"] == [
-        {**node, "requested": 1, "free": 1, "rejected_pods": []},
-        {**other, "requested": 3, "free": 0, "rejected_pods": []},
+        {**node, "message": "", "requested": 1, "free": 1, "rejected_pods": []},
+        {**other, "message": "", "requested": 3, "free": 0, "rejected_pods": []},
     ]
     assert answer["changed"] is False
     assert answer["waited"] >= 0
     assert "warnings" not in answer
+
+
+def test_each_node_may_have_a_number_of_its_own(server, run):
+    server.nodes = [make_node("node-01"), make_node("node-02", "1", "1")]
+    both = {**access(server), "nodes": ["node-01", "node-02"]}
+    assert "failed" not in run(**both, expected={"node-01": "2", "node-02": 1, "node-03": 7})
+    answer = run(**both, expected={"node-01": 2, "node-02": 3})
+    assert [node["state"] for node in answer["nodes"]] == ["ok", "fewer"]
+    assert answer["nodes"][0]["message"] == ""
+    assert answer["msg"] == f"node-02: {answer['nodes'][1]['message']}"
 
 
 def test_free_is_never_below_zero(server, run):
@@ -392,8 +402,11 @@ def test_password_in_the_address_is_not_shown(run):
     [
         ({"expected": None}, "one of the following is required: expected, minimum"),
         ({"minimum": 1}, "mutually exclusive: expected|minimum"),
-        ({"expected": -1}, "expected: must be 0 or more, not -1."),
-        ({"expected": "two"}, "expected"),
+        ({"expected": -1}, "expected: must be a whole number of 0 or more, not -1."),
+        ({"expected": "two"}, "expected: must be a whole number of 0 or more, not two."),
+        ({"expected": True}, "expected: must be a whole number of 0 or more, not True."),
+        ({"expected": {"node-02": 2}}, "expected: has no number for the node node-01."),
+        ({"expected": {"node-01": 2.5}}, "expected.node-01: must be a whole number of 0 or more"),
         ({"timeout": -1}, "timeout: must be 0 or more, not -1."),
         ({"nodes": []}, "nodes: must name at least one node"),
         ({"nodes": [""]}, "nodes: must name at least one node"),
