@@ -25,6 +25,9 @@ from typing import Iterator, NamedTuple, Sequence
 #: The package inside the source directory that the archive carries.
 PACKAGE = "rknpu_plugin"
 
+#: The file inside the source directory that names the packages of the board.
+REQUIREMENTS = "requirements.txt"
+
 #: Part of every digest; raised when the layout of the archive changes.
 LAYOUT = "1"
 
@@ -55,6 +58,16 @@ class BoardKind(NamedTuple):
     """`glibc` or `musl`."""
     libc_version: str
     """Major and minor version, such as `2.36`."""
+
+    @classmethod
+    def of(cls, python_version: str, architecture: str, libc: str, libc_version: str) -> BoardKind:
+        """Return a kind of which Python's version may have more than two numbers.
+
+        Raises:
+            ArchiveError: `python_version` is none.
+        """
+        major, minor = parse_version(python_version, "python_version")
+        return cls(f"{major}.{minor}", architecture, libc, libc_version)
 
     def __str__(self) -> str:
         return (

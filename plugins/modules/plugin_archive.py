@@ -101,12 +101,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.archive import (
+    REQUIREMENTS,
     ArchiveError,
     BoardKind,
     archive_name,
     build_archive,
     inputs_digest,
-    parse_version,
     platform_tags,
     read_requirements,
 )
@@ -126,15 +126,9 @@ def main() -> None:
     )
     source = Path(module.params["source"])
     try:
-        major, minor = parse_version(module.params["python_version"], "python_version")
-        kind = BoardKind(
-            python_version=f"{major}.{minor}",
-            architecture=module.params["architecture"],
-            libc=module.params["libc"],
-            libc_version=module.params["libc_version"],
-        )
+        kind = BoardKind.of(*(module.params[name] for name in BoardKind._fields))
         platforms = platform_tags(kind)
-        requirements = read_requirements(source / "requirements.txt")
+        requirements = read_requirements(source / REQUIREMENTS)
         digest = inputs_digest(source, requirements, kind)
         archive = Path(module.params["cache_dir"]) / archive_name(digest, kind)
         if module.check_mode:

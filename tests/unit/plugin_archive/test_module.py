@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.rocknpu.edge.plugins.filter.plugin_digest import plugin_digest
+from ansible_collections.rocknpu.edge.plugins.module_utils.archive import ArchiveError
 from ansible_collections.rocknpu.edge.plugins.modules import plugin_archive
 from unit.module_process import run_module
 
@@ -48,3 +50,12 @@ def test_failure_is_one_message(arguments):
     answer = run({**arguments, "architecture": "riscv64"})
     assert answer["failed"] is True
     assert answer["msg"].startswith("There are no Python packages for architecture 'riscv64'")
+
+
+def test_the_filter_names_the_release_that_the_module_builds(arguments, source):
+    kind = ("3.8.18", "aarch64", "glibc", "2.31")
+    assert plugin_digest(str(source), *kind) == run(arguments)["digest"]
+    (source / "rknpu_plugin" / "new.py").write_text("")
+    assert plugin_digest(str(source), *kind) == run(arguments)["digest"]
+    with pytest.raises(ArchiveError, match="No such file or directory"):
+        plugin_digest(str(source / "rknpu_plugin"), *kind)
