@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 
 class FileProblemError(Exception):
@@ -63,6 +63,36 @@ class Change:
     present: Present
     # Whether it has to be made anew; otherwise only mode and owner differ.
     anew: bool
+
+
+def check_paths(files: Sequence[Wanted]) -> str | None:
+    """Return the first reason why files cannot be brought into their states together, or None."""
+    states: dict[str, str] = {}
+    for wanted in files:
+        path = wanted.path
+        if not path.startswith("/") or path == "/" or os.path.normpath(path) != path:
+            return f'"{path}" must be an absolute path, without . and .. and without / at its end'
+        if not all(map(_is_plain, (path, wanted.target))):
+            return f"the path or target {path!r} has characters in it that no file name has"
+        if path in states:
+            return f"{path} must stand only once"
+        inside = [other for other in states if other.startswith(f"{path}/")]
+        if inside:
+            return f"{path} must stand before {inside[0]}, which is to be in it"
+        for parent in map(str, Path(path).parents):
+            if states.get(parent, "directory") != "directory":
+                return f"{path} cannot be in {parent}, which is to be {_ARTICLES[states[parent]]}"
+        if wanted.state == "link" and not wanted.target:
+            return f"the link {path} must have a target"
+        states[path] = wanted.state
+    return None
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def read_present(path: Path) -> Present:
@@ -151,7 +181,7 @@ def _replace(change: Change) -> None:
     # Beside it, where it gets the labels that security modules give to files of this directory.
     # With another ending, because programs read all files of a directory by theirs, and a power cut
     # may leave this one.
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    new = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")
     try:
         if wanted.state == "link":
             new.symlink_to(wanted.target)

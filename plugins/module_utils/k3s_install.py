@@ -11,13 +11,15 @@ import re
 from pathlib import Path
 from typing import Any, Iterable
 
+from .board_files import BoardFiles
+
+# A configuration with all certificates of a company in it is far below this.
+_LARGEST = 1 << 20
+
 
 def read_text(path: str) -> str:
     """Content of a file; empty where there is none that can be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return BoardFiles().text(path, _LARGEST) or ""
 
 
 def read_config(path: str) -> dict[str, Any]:
@@ -27,8 +29,12 @@ def read_config(path: str) -> dict[str, Any]:
     return {
         "server": server[1] if server else "",
         "cluster_init": re.search(r"(?m)^cluster-init: *true", text) is not None,
-        "keys": sorted(set(re.findall(r"([a-z][a-z0-9-]*)[\"']? *:", _uncommented(text)))),
+        "keys": sorted(set(_KEY.findall(_uncommented(text)))),
     }
+
+
+# From the beginning of a word, so that a long one is looked at once.
+_KEY = re.compile(r"(?<![a-z0-9-])([a-z][a-z0-9-]*)[\"']? *:")
 
 
 def _uncommented(text: str) -> str:
@@ -58,6 +64,8 @@ def strip_authority(token: str) -> str:
 
 def digest_file(path: str) -> str | None:
     """SHA-256 of a file; None where there is none that can be read."""
+    if not Path(path).is_file():
+        return None
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
@@ -80,5 +88,5 @@ def find_younger(paths: Iterable[str], started: str) -> list[str]:
 def _written(path: str) -> int | None:
     try:
         return Path(path).lstat().st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):  # a path with a NUL is none
         return None

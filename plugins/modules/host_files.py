@@ -117,6 +117,7 @@ from ..module_utils.host_files import (
     Change,
     FileProblemError,
     Wanted,
+    check_paths,
     describe_change,
     find_change,
     make_change,
@@ -156,9 +157,12 @@ def read_wanted(module: AnsibleModule) -> list[Wanted]:
         mode = file["mode"] or ("0755" if state == "directory" else "0600" if secret else "0644")
         if not re.fullmatch("0?[0-7]{3,4}", mode):
             module.fail_json(msg=f"The mode of {path} is {mode} and must be octal, such as 0644.")
-        if not Path(path).is_absolute():
-            module.fail_json(msg=f"{path} must be an absolute path.")
-        content = (file["content"] or secret or "").encode()
+        try:
+            content = (file["content"] or secret or "").encode()
+        except UnicodeEncodeError:
+            module.fail_json(
+                msg=f"The content of {path!r} is no text that can be written as UTF-8."
+            )
         found.append(
             Wanted(
                 path,
@@ -170,18 +174,25 @@ def read_wanted(module: AnsibleModule) -> list[Wanted]:
                 **owner,
             )
         )
+    problem = check_paths(found)
+    if problem:
+        module.fail_json(msg=f"files: {problem}. Nothing was changed.")
     return found
 
 
 def validate(module: AnsibleModule, command: str, content: bytes) -> None:
     """Have a program check content that is about to be written."""
-    with tempfile.NamedTemporaryFile(dir=module.tmpdir) as file:
-        file.write(content)
-        file.flush()
-        words = [word.replace("%s", file.name) for word in shlex.split(command)]
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        module.fail_json(msg=f"validate: `{command}` is no command: {error}. Nothing was changed.")
+    with tempfile.TemporaryDirectory(dir=module.tmpdir) as directory:
+        file = Path(directory) / "content"
+        file.write_bytes(content)
+        words = [word.replace("%s", str(file)) for word in words]
         code, output, error = module.run_command(words)
     if code:
-        reason = (error or output).strip().replace(file.name, "it")
+        reason = (error or output).strip().replace(str(file), "it")
         module.fail_json(msg=f"`{command}` refuses the new content: {reason}", rc=code)
 
 

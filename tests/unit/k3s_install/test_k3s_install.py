@@ -70,6 +70,8 @@ def test_what_it_returns_is_what_it_documents(tmp_path: Path) -> None:
         ("'token' : x\n", {"token"}),
         ("a:\n  - etcd-s3-secret-key: x\n", {"a", "etcd-s3-secret-key"}),
         ("", set()),
+        # As long as it may be; looked at once, this takes no time.
+        ("a" * 1_000_000 + " token: x", {"token"}),
     ],
 )
 def test_keys_however_they_are_written(tmp_path: Path, text: str, keys: set[str]) -> None:
@@ -107,6 +109,16 @@ def test_tokens(tmp_path: Path, text: str | None, state: str) -> None:
     if text is not None:
         (tmp_path / "token").write_text(text)
     assert compare_token(f"{tmp_path}/token", "secret") == state
+
+
+def test_places_that_hold_no_file(tmp_path: Path) -> None:
+    """Nothing is waited for, and nothing breaks."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "directory").mkdir()
+    for path in (f"{tmp_path}/fifo", f"{tmp_path}/directory", "/dev/zero", "/a\0b"):
+        result, _ = _run(tmp_path, config=path, token_file=path, digests=[path], watched=[path])
+        assert (result["config"]["keys"], result["token"]) == ([], "absent")
+        assert (result["digests"], result["younger"]) == ({path: None}, [])
 
 
 def test_younger(tmp_path: Path) -> None:
