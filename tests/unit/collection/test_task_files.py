@@ -10,7 +10,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 PLAYBOOKS = sorted(f"rocknpu.edge.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml"))
@@ -38,3 +43,30 @@ def test_playbooks_do_not_read_the_directory_that_they_are_started_in(tmp_path: 
     assert listed.returncode == 0, listed.stderr
     assert "rocknpu.edge.k3s : " in listed.stdout
     assert "STRANGER" not in listed.stdout
+
+
+def calls(tasks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """How task files are called, and which."""
+    for task in tasks:
+        for part in ("block", "rescue", "always"):
+            yield from calls(task.get(part, []))
+        for word in ("import_tasks", "include_tasks"):
+            called = task.get(f"ansible.builtin.{word}")
+            if called:
+                yield word, called if isinstance(called, str) else called["file"]
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))
+def test_only_files_that_no_other_calls_import(role: str) -> None:
+    """Ansible lists no tasks of what is included, so this reads them."""
+    directory = ROOT / "roles" / role
+    files = [*directory.glob("tasks/*.yml"), *directory.glob("handlers/*.yml")]
+    found = {path: list(calls(yaml.safe_load(path.read_text()))) for path in files}
+    called = {name for all_calls in found.values() for _, name in all_calls}
+    assert called <= {path.name for path in files}
+    wrong = [
+        path.name
+        for path, all_calls in found.items()
+        if path.name in called and "import_tasks" in dict(all_calls)
+    ]
+    assert wrong == []

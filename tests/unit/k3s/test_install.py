@@ -16,6 +16,9 @@ from unit.k3s.harness import READING, VERSION, Edge, fake_k3s, make_release
 
 NEWER = "v1.37.2+standin2"
 
+#: What installs, of the files that main.yml has.
+PARTS = ("present", "binary", "images", "configure")
+
 
 def data_dir(board: str = "{{ board }}") -> dict[str, Any]:
     return {"k3s_config": {"data-dir": f"{board}/data"}}
@@ -42,9 +45,7 @@ def test_from_files(edge: Edge, tmp_path: Path) -> None:
         __k3s_host={**READING, "image_archives": [app, old]},
     )
 
-    assert (
-        edge.run("present", "install", "configure", arguments=["--check", "--diff"]).messages == {}
-    )
+    assert edge.run(*PARTS, arguments=["--check", "--diff"]).messages == {}
     assert installed(board) == {}
     assert not (board / "data").exists()
 
@@ -52,12 +53,12 @@ def test_from_files(edge: Edge, tmp_path: Path) -> None:
     images.mkdir(parents=True)
     for name in (old, app):
         (images / name).touch()
-    assert edge.run("present", "install", "configure").messages == {}
+    assert edge.run(*PARTS).messages == {}
     assert installed(board) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert (board / "bin" / f"k3s-{VERSION}").stat().st_mode & 0o7777 == 0o755
     assert {path.name for path in images.iterdir()} == {"k3s-airgap-images-amd64.tar.gz", app}
 
-    assert edge.run("present", "install", "configure").changed("board") == 0
+    assert edge.run(*PARTS).changed("board") == 0
 
 
 def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
     edge.hosts["foreign"].update(machine="aarch64", __k3s_host={**READING, "machine": "aarch64"})
     (boards["foreign"] / "bin" / "k3s").write_text("of another installer", encoding="utf-8")
 
-    messages = edge.run("admit", "present", "install").messages
+    messages = edge.run("admit", "present", "binary", "images").messages
     assert "corrupt/k3s on the control node has SHA-256" in messages["corrupt"]
     assert 'but "k3s version v1.36.0+k3s1 (0123abcd)' in messages["stale"]
     # The file of the other architecture was taken, and does not run here.
@@ -106,7 +107,7 @@ def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
             (board / state).touch()
         (board / "invocation").symlink_to("start-1")
     edge.hosts["upgraded"].update(k3s_version=NEWER, k3s_airgap_dir=str(newer))
-    parts = ("present", "install", "configure", "run")
+    parts = (*PARTS, "run")
     assert edge.run(*parts).messages == {}
     for board in (upgraded, rebuilt):
         assert (board / "verbs").read_text() == "restart\n"
@@ -146,9 +147,7 @@ def test_from_release_address(edge: Edge, address: str) -> None:
     }
     edge.hosts["given"]["k3s_checksum"] = "0" * 64
 
-    messages = edge.run(
-        "present", "install", "configure", extra={"_k3s_download_tries": 1}
-    ).messages
+    messages = edge.run(*PARTS, extra={"_k3s_download_tries": 1}).messages
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert "checksum" in messages["wrong"]
     assert f"{address}v1.38.0%2Bk3s1 " in messages["missing"]
@@ -159,7 +158,4 @@ def test_from_release_address(edge: Edge, address: str) -> None:
 
     # The second time nothing is asked of the address.
     edge.hosts["right"]["k3s_mirror_url"] = "http://127.0.0.1:9/"
-    assert (
-        edge.run("present", "install", "configure", arguments=["--limit", "right"]).changed("right")
-        == 0
-    )
+    assert edge.run(*PARTS, arguments=["--limit", "right"]).changed("right") == 0

@@ -84,10 +84,10 @@ def test_problems_stop_and_hints_do_not(edge: Edge) -> None:
     edge.add("server", "k3s_server", __k3s_host={**READING, "hints": hints})
     problems = ["The host has no default route.", "Its clock is wrong."]
     edge.add("agent", "k3s_agent", __k3s_host={**READING, "hints": hints, "problems": problems})
-    outcome = edge.run("admit", "admit")
+    outcome = edge.run("hint", "hint", "admit")
     assert outcome.messages == {"agent": " ".join(problems)}
-    # Once, although two ask.
-    assert outcome.output.count(hints[0]) == 1
+    # Once for each host, although two ask.
+    assert outcome.output.count(hints[0]) == 2
 
 
 def test_what_is_on_the_host_is_seen(edge: Edge) -> None:

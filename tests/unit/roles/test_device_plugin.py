@@ -38,6 +38,7 @@ class Board:
             "read.yml",
             "install.yml",
             "configure.yml",
+            play={"gather_facts": True, "gather_subset": ["!all", "!min", "platform", "python"]},
             extra={
                 # The plugin of the test checks no configuration.
                 "_device_plugin_files": ["{{ _device_plugin_link }}"],
@@ -178,7 +179,7 @@ def test_configurations(runner, tmp_path):
                 "_device_plugin_unit_file": "{{ place }}/rknpu-plugin.service",
                 "_device_plugin_socket_file": "{{ place }}/rknpu-plugin.socket",
                 "_device_plugin_current": "{{ place }}/current",
-                "__device_plugin_archive": {"digest": "release"},
+                "_device_plugin_digest": "release",
             },
             check=check,
         )

@@ -42,6 +42,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
         hosts[host] = {**variables, "board_root": str(root)}
     return Runner(tmp_path_factory.mktemp("run")).run(
         "preflight",
+        "facts.yml",
         "npu.yml",
         "host.yml",
         hosts=hosts,
