@@ -183,6 +183,8 @@ def test_node_that_is_not_ready(edge: Edge) -> None:
         binary.chmod(0o755)
         if state:
             (board / "node").write_text(state, encoding="utf-8")
+        # What was wrong before and is healed.
+        (board / "old-log").write_text("token CA hash does not match", encoding="utf-8")
     messages = edge.run("present", "configure", "ready", arguments=["--limit", "!server"]).messages
     assert messages["unready"].startswith(
         f"The node unready is not Ready with version {VERSION}, wanted {VERSION}: kubelet says so."
@@ -190,6 +192,7 @@ def test_node_that_is_not_ready(edge: Edge) -> None:
     assert messages["absent"].startswith(
         "k3s-agent runs, but the API server does not show the node absent: Error from server"
     )
+    assert all("The log shows no known cause" in message for message in messages.values())
 
 
 def test_server_out_of_reach(edge: Edge) -> None:
