@@ -10,10 +10,12 @@ endif
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help site image pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup
+.PHONY: help site image pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup installed units
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
+SCENARIOS = k3s daemonset default
+SCENARIO_RUN = $(RUN) ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.build/installed" PYTHONPATH=tests molecule
 EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
 
 help:                ## list the targets
@@ -43,13 +45,21 @@ kubeconfig: setup    ## print the path of the cluster's kubeconfig
 clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
 	@$(EDGE) clean
 
-# The scenarios wait more than they compute, so the other tests run beside them; what these say comes last.
+# The scenarios wait more than they compute, so two parts at a time: the longest first. The unit tests' words come last.
 test: lint sanity    ## every check; the README says how long it takes
-	@$(MAKE) --no-print-directory pythons unit >.build/unit.log 2>&1 & unit=$$!; \
-	trap 'kill $$unit; exit 130' INT TERM; \
-	$(MAKE) --no-print-directory molecule; molecule=$$?; \
-	[ $$molecule = 0 ] || echo "make molecule failed, see above." >&2; \
-	wait $$unit; unit=$$?; cat .build/unit.log; exit $$((molecule | unit))
+	@rm -f .build/unit.log; $(MAKE) --no-print-directory -j2 -k units $(SCENARIOS:%=scenario-%); code=$$?; \
+	cat .build/unit.log; exit $$code
+
+# Their output goes to a file, because two at a time cannot be read.
+units: setup
+	@echo "The unit tests run, see .build/unit.log."; \
+	exec >.build/unit.log 2>&1; export MAKEFLAGS=; \
+	$(MAKE) --no-print-directory pythons; pythons=$$?; $(MAKE) --no-print-directory unit && exit $$pythons
+
+scenario-%: installed
+	@echo "The scenario $* runs, see .build/$*.log."; \
+	if $(SCENARIO_RUN) test -s $* >.build/$*.log 2>&1; then echo "The scenario $* has passed."; \
+	else cat .build/$*.log; echo "The scenario $* has failed, see above." >&2; exit 1; fi
 
 lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) ruff check .
@@ -72,8 +82,12 @@ pythons: setup       ## the plugin's tests on every other Python, 3.8 to 3.14, t
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
 
-molecule: setup      ## the scenarios on virtual boards, with the collection installed from its archive (SCENARIO=k3s for one)
-	$(RUN) tests/molecule.sh $(if $(SCENARIO),test -s $(SCENARIO))
+molecule: installed  ## the scenarios on virtual boards, with the collection installed from its archive (SCENARIO=k3s for one)
+	$(SCENARIO_RUN) test $(if $(SCENARIO),-s $(SCENARIO),--all)
+
+# What a user has: the collection, built and installed from its archive, and the stand-in for k3s.
+installed: setup
+	@$(RUN) tests/installed.sh
 
 bench: setup         ## the figures of the plugin and of the site against their bars, one JSON line each
 	@$(RUN) python3 tests/bench/run.py; plugin=$$?; $(RUN) python3 tests/bench/site.py && exit $$plugin
