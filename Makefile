@@ -14,6 +14,8 @@ SHELL := /bin/sh
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
+UNIT = $(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
+PYTHONS = $(RUN) python3 tests/unit/plugin/run_on_pythons.py
 SCENARIOS = k3s daemonset default
 SCENARIO_RUN = $(RUN) ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.build/installed" PYTHONPATH=tests molecule
 EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
@@ -53,8 +55,8 @@ test: lint sanity    ## every check; the README says how long it takes
 # Their output goes to a file, because two at a time cannot be read.
 units: setup
 	@echo "The unit tests run, see .build/unit.log."; \
-	exec >.build/unit.log 2>&1; export MAKEFLAGS=; \
-	$(MAKE) --no-print-directory pythons; pythons=$$?; $(MAKE) --no-print-directory unit && exit $$pythons
+	exec >.build/unit.log 2>&1; \
+	$(PYTHONS); pythons=$$?; $(UNIT) && exit $$pythons
 
 scenario-%: installed
 	@echo "The scenario $* runs, see .build/$*.log."; \
@@ -74,10 +76,10 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) antsibull-changelog lint
 
 unit: setup          ## tests that need neither root nor containers
-	$(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
+	$(UNIT)
 
 pythons: setup       ## the plugin's tests on every other Python, 3.8 to 3.14, that this machine has
-	$(RUN) python3 tests/unit/plugin/run_on_pythons.py
+	$(PYTHONS)
 
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
