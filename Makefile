@@ -14,6 +14,8 @@ SHELL := /bin/sh
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
+INVENTORY_IS_THERE = test -e "$(INVENTORY)" || { \
+	echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
 UNIT = $(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
 PYTHONS = $(RUN) python3 tests/unit/plugin/run_on_pythons.py
 SCENARIOS = k3s daemonset default
@@ -29,7 +31,7 @@ setup:               ## the Python environment, and this checkout as a collectio
 	@ln -sfn ../../.. .build/ansible_collections/rocknpu/edge
 
 site: setup          ## boards -> cluster with schedulable NPUs (INVENTORY=inventory/mine for yours)
-	@test -e "$(INVENTORY)" || { echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
+	@$(INVENTORY_IS_THERE)
 	@if [ "$(INVENTORY)" -ef inventory/virtual ]; then $(EDGE) up; fi
 	@$(RUN) ansible-playbook -i "$(INVENTORY)" site.yml
 
@@ -40,6 +42,7 @@ pods: setup          ## three pods, one NPU share each, and a fourth that has to
 	@$(EDGE) pods --kubeconfig "$$($(MAKE) -s kubeconfig)"
 
 kubeconfig: setup    ## print the path of the cluster's kubeconfig
+	@$(INVENTORY_IS_THERE)
 	@$(RUN) ANSIBLE_CALLBACK_RESULT_FORMAT=json ansible 'k3s_server[0]' -i "$(INVENTORY)" \
 	    -m ansible.builtin.debug -a 'msg={{ k3s_kubeconfig | default("~/.kube/rocknpu-edge.yaml") | expanduser }}' \
 	    | sed -n 's/^ *"msg": "\(.*\)"$$/\1/p'

@@ -71,6 +71,8 @@ _value:
 
 import difflib
 import functools
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -121,7 +123,17 @@ def inventory_problems(
     ]
     if "k3s" in specs:
         problems += find_cluster_problems(checked)
-    return _sentences(problems)
+    return [*_missing_packages(), *_sentences(problems)]
+
+
+def _missing_packages() -> list[str]:
+    """Return what is to be said of the Python that runs ansible-playbook, and modules there."""
+    if importlib.util.find_spec("kubernetes"):
+        return []
+    return [
+        f"{sys.executable} on the control node, which runs ansible-playbook, has no package "
+        f"kubernetes; install it ({sys.executable} -m pip install 'kubernetes>=24.2')."
+    ]
 
 
 def _cluster_members(hostvars: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:

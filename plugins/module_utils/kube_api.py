@@ -199,6 +199,8 @@ def connect(options: Mapping[str, Any]) -> KubeApi:
         # All of it: newer clients keep the kubeconfig's token under another name and prefer that.
         configuration.api_key = {"authorization": f"Bearer {api_key}"}
         configuration.refresh_api_key_hook = None
+        # A certificate of the kubeconfig's user would be asked first.
+        configuration.cert_file = configuration.key_file = None
     if options["ca_cert"]:
         _check_ca(options["ca_cert"])
         configuration.ssl_ca_cert = options["ca_cert"]

@@ -28,7 +28,7 @@ options:
     elements: str
     default: [rocknpu.device/npu]
   timeout:
-    description: Seconds to wait for each answer of the API.
+    description: Seconds to wait for each answer of the API, from 1 to 600.
     type: int
     default: 5
 extends_documentation_fragment:
@@ -105,6 +105,7 @@ reason:
   sample: unreachable
 """
 
+import re
 from typing import Any, Callable, Mapping
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -126,6 +127,20 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.plugin_pods import (
     find_plugins,
     find_release,
 )
+from ansible_collections.rocknpu.edge.plugins.module_utils.resource_name import check_resource_name
+
+
+def check_options(options: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the values of the options, None if nothing is."""
+    if not re.fullmatch("[a-z0-9-]+/[a-z0-9.-]+", options["daemonset"]):
+        return f'daemonset: must be NAMESPACE/NAME, not "{options["daemonset"]}".'
+    if not 1 <= options["timeout"] <= 600:
+        return f"timeout: must be from 1 to 600, not {options['timeout']}."
+    for resource in options["resources"]:
+        reason = check_resource_name(resource)
+        if reason:
+            return f"resources: {reason}"
+    return None
 
 
 def found(get: Callable[[], KubeObject]) -> KubeObject | None:
@@ -183,6 +198,9 @@ def main() -> None:
     )
     if KUBERNETES_IMPORT_ERROR:
         module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    problem = check_options(module.params)
+    if problem:
+        module.fail_json(msg=problem)
     try:
         result = run(module.params)
     except ApiError as error:

@@ -46,7 +46,7 @@ options:
         description:
           - The mode of a V(file) or V(directory), octal and quoted.
           - The default is V(0755) for directories, V(0600) for secrets, and V(0644) for others.
-        type: str
+        type: raw
       validate:
         description: Command that checks the new content before it counts; V(%s) is the file.
         type: str
@@ -129,7 +129,8 @@ FILE: dict[str, Any] = {
     "content": {"type": "str"},
     "secret": {"type": "str", "no_log": True},
     "target": {"type": "str"},
-    "mode": {"type": "str"},
+    # Raw, because the number that YAML makes of 0644 would be another mode as text.
+    "mode": {"type": "raw"},
     "validate": {"type": "str"},
 }
 
@@ -155,8 +156,10 @@ def read_wanted(module: AnsibleModule) -> list[Wanted]:
     for file in module.params["files"]:
         path, state, secret = file["path"], file["state"], file["secret"]
         mode = file["mode"] or ("0755" if state == "directory" else "0600" if secret else "0644")
-        if not re.fullmatch("0?[0-7]{3,4}", mode):
-            module.fail_json(msg=f"The mode of {path} is {mode} and must be octal, such as 0644.")
+        if not (isinstance(mode, str) and re.fullmatch("0?[0-7]{3,4}", mode)):
+            module.fail_json(
+                msg=f'The mode of {path} is {mode} and must be octal and quoted, such as "0644".'
+            )
         try:
             content = (file["content"] or secret or "").encode()
         except UnicodeEncodeError:

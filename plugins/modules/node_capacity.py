@@ -291,9 +291,10 @@ def find_targets(options: Mapping[str, Any]) -> dict[str, Target]:
     if not names or not all(names):
         raise ValueError("nodes: must name at least one node, and no name may be empty.")
     exact = options["expected"] is not None
-    given = options["expected"] if exact else options["minimum"]
+    option = "expected" if exact else "minimum"
+    given = options[option]
     if not isinstance(given, dict):
-        return {name: Target(read_number(given, "expected"), exact) for name in names}
+        return dict.fromkeys(names, Target(read_number(given, option), exact))
     for name in names:
         if name not in given:
             raise ValueError(f"expected: has no number for the node {name}.")
@@ -307,7 +308,7 @@ def read_number(value: Any, place: str) -> int:
         ValueError: Why it is none, as a sentence.
     """
     if isinstance(value, bool) or not re.fullmatch("[0-9]{1,9}", str(value).strip()):
-        raise ValueError(f"{place}: must be a whole number of 0 or more, not {value}.")
+        raise ValueError(f'{place}: must be a whole number from 0 to 999999999, not "{value}".')
     return int(value)
 
 

@@ -94,6 +94,21 @@ def test_what_there_is_of_the_daemonset(run, server):
     assert run()["release"] == "r2"
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"daemonset": "rknpu-plugin"}, 'daemonset: must be NAMESPACE/NAME, not "rknpu-plugin".'),
+        ({"daemonset": "default/"}, 'daemonset: must be NAMESPACE/NAME, not "default/".'),
+        ({"timeout": 0}, "timeout: must be from 1 to 600, not 0."),
+        ({"timeout": 10**20}, "timeout: must be from 1 to 600, not 1"),
+        ({"resources": ["NPU"]}, 'resources: "NPU" is no valid resource name'),
+    ],
+)
+def test_bad_options(run, server, options, says):
+    assert run(**options)["msg"].startswith(says)
+    assert server.requests == []
+
+
 def test_an_api_that_refuses_or_does_not_answer_fails_with_its_reason(run, server):
     server.forbidden = {"pods"}
     assert run()["reason"] == "forbidden"

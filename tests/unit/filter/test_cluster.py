@@ -23,6 +23,12 @@ def test_agents_may_have_the_full_form_of_the_same_token(specs):
     assert find({"s": TOKEN}, {"a": {"k3s_token": FULL_TOKEN}}, specs) == []
 
 
+def test_control_node_without_the_kubernetes_client(specs, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (problem,) = find({"s1": TOKEN}, {}, specs)
+    assert "has no package kubernetes; install it (" in problem
+
+
 def test_no_server(specs):
     (sentence,) = find({}, {"a": TOKEN}, specs)
     assert sentence == (

@@ -139,7 +139,12 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
         ),
         (
             {"path": "DIR/new", "content": "", "mode": "rw"},
-            "The mode of DIR/new is rw and must be octal, such as 0644.",
+            'The mode of DIR/new is rw and must be octal and quoted, such as "0644".',
+        ),
+        # What YAML makes of 0644 without quotes.
+        (
+            {"path": "DIR/new", "content": "", "mode": 420},
+            "The mode of DIR/new is 420 and must be octal and quoted,",
         ),
         ({"path": "new", "content": ""}, 'files: "new" must be an absolute path, without '),
         ({"path": "DIR/../new", "content": ""}, 'files: "DIR/../new" must be an absolute path, '),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import AUTH_ARGUMENTS, connect
 from ansible_collections.rocknpu.edge.plugins.modules import node_capacity
 from unit.module_process import run_module
 from unit.node_capacity.conftest import PATIENCE, TOKEN
@@ -303,6 +304,20 @@ def test_api_key_wins_over_the_kubeconfig(server, tmp_path, run):
     assert run(kubeconfig=kubeconfig, api_key=TOKEN)["nodes"][0]["state"] == "ok"
 
 
+def test_api_key_wins_over_a_client_certificate(server, tmp_path):
+    kubeconfig = write_kubeconfig(tmp_path / "config", server)
+    content = yaml.safe_load(Path(kubeconfig).read_text())
+    content["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:6443"
+    for entry in content["users"]:
+        entry["user"] = {"client-certificate-data": "eA==", "client-key-data": "eA=="}
+    Path(kubeconfig).write_text(yaml.safe_dump(content))
+    options = dict.fromkeys(AUTH_ARGUMENTS) | {"kubeconfig": str(kubeconfig)}
+    theirs = connect(options)._client.configuration
+    ours = connect(options | {"api_key": TOKEN})._client.configuration
+    assert theirs.cert_file and theirs.key_file
+    assert (ours.cert_file, ours.key_file) == (None, None)
+
+
 def test_kubeconfig_decides_on_certificates_until_told_otherwise(tls_server, tmp_path, run):
     tls_server.nodes = [make_node("node-01")]
     kubeconfig = write_kubeconfig(
@@ -402,11 +417,15 @@ def test_password_in_the_address_is_not_shown(run):
     [
         ({"expected": None}, "one of the following is required: expected, minimum"),
         ({"minimum": 1}, "mutually exclusive: expected|minimum"),
-        ({"expected": -1}, "expected: must be a whole number of 0 or more, not -1."),
-        ({"expected": "two"}, "expected: must be a whole number of 0 or more, not two."),
-        ({"expected": True}, "expected: must be a whole number of 0 or more, not True."),
+        ({"expected": -1}, 'expected: must be a whole number from 0 to 999999999, not "-1".'),
+        ({"expected": "two"}, 'expected: must be a whole number from 0 to 999999999, not "two".'),
+        ({"expected": True}, 'expected: must be a whole number from 0 to 999999999, not "True".'),
+        ({"expected": None, "minimum": 10**30}, "minimum: must be a whole number from 0 to"),
         ({"expected": {"node-02": 2}}, "expected: has no number for the node node-01."),
-        ({"expected": {"node-01": 2.5}}, "expected.node-01: must be a whole number of 0 or more"),
+        (
+            {"expected": {"node-01": 2.5}},
+            "expected.node-01: must be a whole number from 0 to 999999999, not",
+        ),
         ({"timeout": -1}, "timeout: must be 0 or more, not -1."),
         ({"nodes": []}, "nodes: must name at least one node"),
         ({"nodes": [""]}, "nodes: must name at least one node"),
