@@ -46,6 +46,12 @@ options:
       - E(K8S_AUTH_VERIFY_SSL) or E(K8S_AUTH_VALIDATE_CERTS) is used when the option is not set.
     type: bool
     aliases: [verify_ssl]
+attributes:
+  action_group:
+    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
+    support: full
+    membership:
+      - rocknpu.edge.edge
 requirements:
   - kubernetes >= 24.2 (Python package) on the host that runs the module
 """

@@ -132,7 +132,7 @@ def _missing_packages() -> list[str]:
         return []
     return [
         f"{sys.executable} on the control node, which runs ansible-playbook, has no package "
-        f"kubernetes; install it ({sys.executable} -m pip install 'kubernetes>=24.2')."
+        f"kubernetes; install it ({sys.executable} -m pip install kubernetes)."
     ]
 
 

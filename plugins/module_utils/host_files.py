@@ -69,9 +69,10 @@ def check_paths(files: Sequence[Wanted]) -> str | None:
     """Return the first reason why files cannot be brought into their states together, or None."""
     states: dict[str, str] = {}
     for wanted in files:
-        path = wanted.path
-        if not path.startswith("/") or path == "/" or os.path.normpath(path) != path:
-            return f'"{path}" must be an absolute path, without . and .. and without / at its end'
+        # However it is written: a directory of the user's may end with a slash.
+        path = os.path.normpath(wanted.path)
+        if not path.startswith("/") or path == "/":
+            return f'"{wanted.path}" must be an absolute path, and not /'
         if not all(map(_is_plain, (path, wanted.target))):
             return f"the path or target {path!r} has characters in it that no file name has"
         if path in states:
@@ -169,8 +170,11 @@ def make_change(change: Change) -> None:
 
 
 def _make_directories(path: Path) -> None:
+    if path.is_dir():
+        return
+    _make_directories(path.parent)
+    # Of a path with .. in it, this may be one that has just been made.
     if not path.is_dir():
-        _make_directories(path.parent)
         path.mkdir()
         # Whatever the umask is: who reads the files has to get there.
         path.chmod(0o755)

@@ -40,11 +40,6 @@ attributes:
   diff_mode:
     description: Nothing is changed, so there is no difference to show.
     support: none
-  action_group:
-    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
-    support: full
-    membership:
-      - rocknpu.edge.edge
 notes:
   - The user needs to be allowed to list nodes, and pods in all namespaces, and to get the
     DaemonSet and its namespace.

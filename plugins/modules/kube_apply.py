@@ -43,11 +43,6 @@ attributes:
   diff_mode:
     description: Shows each object that differs.
     support: full
-  action_group:
-    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
-    support: full
-    membership:
-      - rocknpu.edge.edge
 notes:
   - The user needs to be allowed to get, patch, create and delete these objects.
 author:

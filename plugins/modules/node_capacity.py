@@ -55,11 +55,6 @@ attributes:
   diff_mode:
     description: Nothing is changed, so there is no difference to show.
     support: none
-  action_group:
-    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
-    support: full
-    membership:
-      - rocknpu.edge.edge
 notes:
   - The user needs to be allowed to list nodes, and pods in all namespaces.
   - Failed pods that kubelet turned away while the device plugin was not there, for example after a

@@ -72,11 +72,6 @@ attributes:
   diff_mode:
     description: Shows labels and taints of the owner.
     support: full
-  action_group:
-    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
-    support: full
-    membership:
-      - rocknpu.edge.edge
 notes:
   - The user needs to be allowed to get and patch nodes.
 seealso:

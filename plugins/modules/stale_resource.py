@@ -40,11 +40,6 @@ attributes:
   diff_mode:
     description: Shows the resource in the capacity of the node.
     support: full
-  action_group:
-    description: Use C(group/rocknpu.edge.edge) in C(module_defaults) to set the access once.
-    support: full
-    membership:
-      - rocknpu.edge.edge
 notes:
   - The user needs to be allowed to get nodes and to patch nodes/status.
 seealso:

@@ -146,10 +146,10 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
             {"path": "DIR/new", "content": "", "mode": 420},
             "The mode of DIR/new is 420 and must be octal and quoted,",
         ),
-        ({"path": "new", "content": ""}, 'files: "new" must be an absolute path, without '),
-        ({"path": "DIR/../new", "content": ""}, 'files: "DIR/../new" must be an absolute path, '),
-        ({"path": "/", "state": "directory"}, 'files: "/" must be an absolute path, without '),
+        ({"path": "new", "content": ""}, 'files: "new" must be an absolute path, and not /.'),
+        ({"path": "/", "state": "directory"}, 'files: "/" must be an absolute path, and not /.'),
         ({"path": "DIR/first", "state": "absent"}, "files: DIR/first must stand only once."),
+        ({"path": "DIR/./first", "content": ""}, "files: DIR/first must stand only once."),
         (
             {"path": "DIR/first/x", "content": ""},
             "files: DIR/first/x cannot be in DIR/first, which is to be a file.",
@@ -190,6 +190,15 @@ def test_refusals_change_nothing(tmp_path: Path, entry: dict[str, Any], sentence
 def test_what_is_for_another_state_does_not_count(tmp_path: Path) -> None:
     entry = {"path": f"{tmp_path}/x", "content": "x", "target": "elsewhere"}
     assert _run(entry)["changed"]
+    assert not _run(entry)["changed"]
+
+
+@pytest.mark.parametrize("path", ["DIR//a/b", "DIR/a/b/", "DIR/./a/b", "DIR/new/../a/b"])
+def test_a_path_may_be_written_in_any_way(tmp_path: Path, path: str) -> None:
+    """As where a directory comes from a variable of the user's."""
+    entry = {"path": path.replace("DIR", str(tmp_path)), "content": "x"}
+    assert _run(entry)["changed_paths"] == [entry["path"]]
+    assert (tmp_path / "a" / "b").read_text() == "x"
     assert not _run(entry)["changed"]
 
 
