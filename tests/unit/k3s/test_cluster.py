@@ -147,6 +147,15 @@ LOGS = {
     "unreachable": ("dial tcp 192.0.2.1:6443: connect: no route to host", "cannot be reached"),
     "option": ("flag provided but not defined: -dissable", "Correct its name in k3s_config*"),
     "unknown": ("something new", "The log shows no known cause"),
+    # Of a board that knocks at this server.
+    "others": (
+        'level=error msg="Sending HTTP 403 response to 192.0.2.7:40224: unable to verify hash for '
+        "node 'b': hash does not match\"\n"
+        'level=error msg="Failed to authenticate request from 192.0.2.8:40226: invalid token"\n'
+        'level=error msg="Sending HTTP 401 response to 192.0.2.8:40226: not authorized"\n'
+        "http: TLS handshake error from 192.0.2.9:1: certificate signed by unknown authority",
+        "The log shows no known cause",
+    ),
     "silent": ("", "(none)"),
     "secret": (
         f'joining with {TOKEN} and K10{"0f" * 32}::node:{TOKEN} token=abc password: "d e f"',
@@ -162,6 +171,7 @@ def test_causes(edge: Edge) -> None:
         # Lines of a healthy start stand around the one that matters.
         text = f'level=info msg="Starting k3s agent"\n{log}\nlevel=info msg="Running kubelet"\n'
         (board / "log").write_text(text if log else "", encoding="utf-8")
+        (board / "state").write_text("activating", encoding="utf-8")
     outcome = edge.run("present", "configure", "ready", arguments=["--limit", "!server", "-vvv"])
     for name, (_, part) in LOGS.items():
         message = outcome.messages[name]
@@ -171,6 +181,16 @@ def test_causes(edge: Edge) -> None:
         assert TOKEN not in text
         assert base64.b64encode(TOKEN.encode()).decode() not in text
     assert "no known cause" not in outcome.messages["token"]
+
+
+def test_log_of_a_service_that_stops(edge: Edge) -> None:
+    """Until it starts anew, its last start is the one before."""
+    edge.add("server", "k3s_server")
+    board = edge.add("board", "k3s_agent")
+    (board / "state").write_text("deactivating", encoding="utf-8")
+    (board / "old-log").write_text("token CA hash does not match", encoding="utf-8")
+    messages = edge.run("present", "configure", "ready", arguments=["--limit", "board"]).messages
+    assert "The log shows no known cause" in messages["board"]
 
 
 def test_node_that_is_not_ready(edge: Edge) -> None:

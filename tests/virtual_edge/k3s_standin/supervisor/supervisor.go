@@ -118,7 +118,7 @@ func (s *Supervisor) joining(next http.HandlerFunc) http.Handler {
 			next(w, r)
 			return
 		}
-		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		refuse(w, r, "Unauthorized", http.StatusUnauthorized)
 	})
 }
 
@@ -130,9 +130,9 @@ func (s *Supervisor) forServers(next http.HandlerFunc) http.Handler {
 		case given && user == "server" && s.IsServer(password):
 			next(w, r)
 		case given && s.IsNode(password):
-			http.Error(w, "Forbidden", http.StatusForbidden)
+			refuse(w, r, "Forbidden", http.StatusForbidden)
 		default:
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			refuse(w, r, "Unauthorized", http.StatusUnauthorized)
 		}
 	})
 }
@@ -242,8 +242,7 @@ func (s *Supervisor) node(w http.ResponseWriter, r *http.Request) (string, bool)
 	err := s.Ensure(r.Context(), name, password)
 	switch {
 	case errors.Is(err, nodepassword.ErrVerify):
-		logs.Errorf("Node password rejected: %v", err)
-		http.Error(w, err.Error(), http.StatusForbidden)
+		refuse(w, r, err.Error(), http.StatusForbidden)
 		return "", false
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -276,6 +275,12 @@ func (s *Supervisor) sign(w http.ResponseWriter, r *http.Request, authority *pki
 		return
 	}
 	plain(w, certificate)
+}
+
+// refuse answers with an error that the log tells too, in the words of k3s.
+func refuse(w http.ResponseWriter, r *http.Request, reason string, status int) {
+	logs.Errorf("Sending HTTP %d response to %s: %s", status, r.RemoteAddr, reason)
+	http.Error(w, reason, status)
 }
 
 func plain(w http.ResponseWriter, data []byte) {
