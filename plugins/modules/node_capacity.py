@@ -29,7 +29,8 @@ options:
   expected:
     description:
       - How many each node must offer, neither fewer nor more, both as capacity and as allocatable;
-        one number for all nodes, or a dictionary with the number of each node.
+        one number for all nodes, or a dictionary with the number of each node, which may hold
+        others too.
       - With V(0) nothing must be allocatable, as after the removal of the device plugin.
       - Exactly one of O(expected) and O(minimum) must be given.
     type: raw
@@ -276,12 +277,18 @@ def describe(findings: Sequence[Finding]) -> str:
     )
 
 
-def find_targets(options: Mapping[str, Any]) -> dict[str, Target]:
-    """Return how many each node should offer, in the order of the nodes.
+def read_options(options: Mapping[str, Any]) -> dict[str, Target]:
+    """Check all options and return how many each node should offer, in the order of the nodes.
 
     Raises:
         ValueError: Why an option cannot be used, as a sentence.
     """
+    for option in ("minimum", "timeout"):
+        if options[option] is not None and options[option] < 0:
+            raise ValueError(f"{option}: must be 0 or more, not {options[option]}.")
+    reason = check_resource_name(options["resource"])
+    if reason:
+        raise ValueError(f"resource: {reason}")
     names = list(dict.fromkeys(options["nodes"]))
     if not names or not all(names):
         raise ValueError("nodes: must name at least one node, and no name may be empty.")
@@ -307,26 +314,14 @@ def read_number(value: Any, place: str) -> int:
     return int(value)
 
 
-def check_options(options: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the values of the options, None if nothing is."""
-    for option in ("minimum", "timeout"):
-        if options[option] is not None and options[option] < 0:
-            return f"{option}: must be 0 or more, not {options[option]}."
-    try:
-        find_targets(options)
-    except ValueError as error:
-        return str(error)
-    reason = check_resource_name(options["resource"])
-    return reason and f"resource: {reason}"
-
-
-def measure(options: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
+def measure(
+    options: Mapping[str, Any], targets: Mapping[str, Target], deadline: Deadline
+) -> dict[str, Any]:
     """Wait for the nodes and return the result of the module; `msg` is in it when it failed.
 
     Raises:
         ApiError: The API never gave an answer, or one that waiting does not cure.
     """
-    targets = find_targets(options)
     api = connect(options)
     findings, error = wait_until(
         lambda: look(api, targets, options["resource"], deadline), all_ok, deadline
@@ -358,12 +353,13 @@ def main() -> None:
     )
     if KUBERNETES_IMPORT_ERROR:
         module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
-    problem = check_options(module.params)
-    if problem:
-        module.fail_json(msg=problem)
+    try:
+        targets = read_options(module.params)
+    except ValueError as error:
+        module.fail_json(msg=str(error))
     deadline = Deadline(module.params["timeout"])
     try:
-        result = measure(module.params, deadline)
+        result = measure(module.params, targets, deadline)
     except ApiError as error:
         result = {"msg": str(error), "reason": error.reason}
     result["waited"] = round(deadline.elapsed(), 1)

@@ -59,8 +59,9 @@ class Inventory:
 
     def update(self) -> None:
         """Choose the shares anew."""
-        holders = self._holders()
+        # Asked one at a time, because an answer that is older than another's choice would undo it.
         with self._lock:
+            holders = self._holders()
             if holders is not None:
                 indexes = (share_index(holder.share) for holder in holders)
                 self._in_use = [index for index in indexes if index is not None]

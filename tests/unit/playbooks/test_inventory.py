@@ -46,3 +46,12 @@ def test_variables_for_no_host_are_named(tmp_path, source):
     assert "host_vars/board-03.yml, " in output
     assert "host_vars/board-4.yaml: no host of the inventory has this name" in output
     assert "board-01.yml" not in output
+
+
+def test_verify_checks_variables_before_it_asks_anybody(tmp_path):
+    hosts = CLUSTER.replace("    board-01:\n", "    board-01:\n      device_plugin_shares: two\n")
+    (tmp_path / "hosts.yml").write_text(hosts)
+    code, output = run("rocknpu.edge.verify", tmp_path / "hosts.yml")
+    assert code != 0
+    assert "board-01: device_plugin_shares" in output
+    assert "Read the board" not in output

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
+from rknpu_plugin.board import read_board
+from rknpu_plugin.config_sources import load_config
+from rknpu_plugin.inventory import Inventory
+from rknpu_plugin.podresources import Holder
+from rknpu_plugin.share_list import ShareList
 from rknpu_plugin.shares import core_mask, cores_of, prefer, select_shares, share_id, share_index
-from unit.plugin.board_tree import BoardTree
+from unit.plugin.board_tree import BoardTree, is_node
 from unit.plugin.kubelet_stub import PodResourcesStub
 
 
@@ -70,6 +76,31 @@ def test_withdrawal_spares_shares_in_use(kubelet, run_plugin, work):
         plugin.reload(shares=2)
         kubelet.wait_devices(dict.fromkeys(ids(0, 3), "Healthy"))
     assert len(kubelet.clients) == 1
+
+
+def test_older_answer_of_the_kubelet_undoes_no_choice(board):
+    """A slow answer to one thread, from before a container took a share that another one sees."""
+    asked, asked_again = threading.Event(), threading.Event()
+
+    def holders():
+        if asked.is_set():
+            asked_again.set()
+            return [Holder("default", "pod", "main", "npu0-share-3")]
+        asked.set()
+        asked_again.wait(0.5)
+        return []
+
+    shares = ShareList()
+    config = load_config({"shares": "2"}, {}).config
+    inventory = Inventory(
+        lambda: config, lambda: read_board(str(board.root), is_node), holders, shares
+    )
+    slow = threading.Thread(target=inventory.update)
+    slow.start()
+    assert asked.wait(5)
+    inventory.update()
+    slow.join()
+    assert shares.current.shares == ("npu0-share-0", "npu0-share-3")
 
 
 def test_restart_with_fewer_shares_spares_those_in_use(kubelet, run_plugin, work):
