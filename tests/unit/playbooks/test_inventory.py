@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -55,3 +56,26 @@ def test_verify_checks_variables_before_it_asks_anybody(tmp_path):
     assert code != 0
     assert "board-01: device_plugin_shares" in output
     assert "Read the board" not in output
+
+
+def test_verify_shows_boards_that_fail(tmp_path):
+    board = {"usable": True, "npu": {"soc": "rk3588", "default_shares": 2}}
+    hosts = {
+        "k3s_cluster": {
+            "children": {
+                "k3s_server": {"hosts": {"board-01": {}}},
+                "k3s_agent": {"hosts": {"board-02": {}}},
+            },
+            "vars": {
+                "k3s_token": "0123456789abcdef0123",
+                "k3s_kubeconfig": str(tmp_path / "none"),
+                # As the role npu has read it.
+                "__npu_board": board,
+            },
+        }
+    }
+    (tmp_path / "hosts.yml").write_text(json.dumps(hosts))
+    code, output = run("rocknpu.edge.verify", tmp_path / "hosts.yml")
+    assert code != 0
+    assert f"{tmp_path / 'none'}" in output
+    assert "board-01 RK3588 - - - - board-02 RK3588 - - - -" in output
