@@ -19,7 +19,11 @@ def run(playbook: str, inventory: Path) -> tuple[int, str]:
     process = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook],
         cwd=inventory.parent,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build")},
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build"),
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
+        },
         capture_output=True,
         text=True,
         check=False,
