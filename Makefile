@@ -8,17 +8,17 @@ ifneq ($(shell locale charmap 2>/dev/null),UTF-8)
 export LC_ALL := C.UTF-8
 endif
 
+SCENARIOS = molecule-k3s molecule-daemonset molecule-default
+PARTS = lint sanity molecule-k3s unit molecule-daemonset molecule-default pythons
+
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help site image pods kubeconfig clean test lint unit pythons sanity molecule bench collection setup installed units
+.PHONY: help site image pods kubeconfig clean test $(PARTS) molecule bench collection setup installed
 
 VENV = $(shell tests/venv.sh "$(ROCKNPU_CACHE)" 2>/dev/null)
 RUN = PATH="$(VENV)/bin:$$PATH"
 INVENTORY_IS_THERE = test -e "$(INVENTORY)" || { \
 	echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
-UNIT = $(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
-PYTHONS = $(RUN) python3 tests/unit/plugin/run_on_pythons.py
-SCENARIOS = k3s daemonset default
 SCENARIO_RUN = $(RUN) ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.build/installed" PYTHONPATH=tests molecule
 EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
 
@@ -50,21 +50,20 @@ kubeconfig: setup    ## print the path of the cluster's kubeconfig
 clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
 	@$(EDGE) clean
 
-# The scenarios wait more than they compute, so two parts at a time: the longest first. The unit tests' words come last.
-test: lint sanity    ## every check; the README says how long it takes
-	@rm -f .build/unit.log; $(MAKE) --no-print-directory -j2 -k units $(SCENARIOS:%=scenario-%); code=$$?; \
-	cat .build/unit.log; exit $$code
+# Two parts at a time, for two cores. The unit tests' words come last.
+test: setup          ## every check; the README says how long it takes
+	@rm -f .build/*.log; $(MAKE) --no-print-directory -j2 -k $(PARTS:%=part-%); code=$$?; cat .build/unit.log; exit $$code
 
 # Their output goes to a file, because two at a time cannot be read.
-units: setup
-	@echo "The unit tests run, see .build/unit.log."; \
-	exec >.build/unit.log 2>&1; \
-	$(PYTHONS); pythons=$$?; $(UNIT) && exit $$pythons
+part-%: setup
+	@echo "make $*: see .build/$*.log"; \
+	if $(MAKE) --no-print-directory $* >.build/$*.log 2>&1; then echo "make $*: passed"; \
+	else cat .build/$*.log; echo "make $*: failed, see above" >&2; exit 1; fi
 
-scenario-%: installed
-	@echo "The scenario $* runs, see .build/$*.log."; \
-	if $(SCENARIO_RUN) test -s $* >.build/$*.log 2>&1; then echo "The scenario $* has passed."; \
-	else cat .build/$*.log; echo "The scenario $* has failed, see above." >&2; exit 1; fi
+$(SCENARIOS:%=part-%): installed
+
+$(SCENARIOS):
+	$(SCENARIO_RUN) test -s $(@:molecule-%=%)
 
 lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) ruff check .
@@ -79,10 +78,10 @@ lint: setup          ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 	$(RUN) antsibull-changelog lint
 
 unit: setup          ## tests that need neither root nor containers
-	$(UNIT)
+	$(RUN) python3 -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 pythons: setup       ## the plugin's tests on every other Python, 3.8 to 3.14, that this machine has
-	$(PYTHONS)
+	$(RUN) python3 tests/unit/plugin/run_on_pythons.py
 
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
