@@ -5,9 +5,10 @@ cd "$(dirname "$0")/.."
 installed=$PWD/.build/installed
 rm -rf "$installed"
 mkdir -p "$installed"
+export ANSIBLE_COLLECTIONS_PATH=$installed
 ansible-galaxy collection build --force --output-path "$installed" >/dev/null
 ansible-galaxy collection install --force --offline --no-deps --collections-path "$installed" "$installed"/rocknpu-edge-*.tar.gz
 # The second version is for upgrades.
 for version in v1.37.2+standin2 v1.37.2+standin1; do
-    ANSIBLE_COLLECTIONS_PATH=$installed PYTHONPATH=tests python3 -m virtual_edge build --k3s-version "$version"
+    PYTHONPATH=tests python3 -m virtual_edge build --k3s-version "$version"
 done
