@@ -9,7 +9,7 @@ export LC_ALL := C.UTF-8
 endif
 
 SCENARIOS = molecule-k3s molecule-daemonset molecule-default
-PARTS = lint sanity molecule-k3s unit molecule-daemonset molecule-default pythons
+PARTS = lint sanity molecule-daemonset molecule-k3s unit molecule-default pythons
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
