@@ -9,7 +9,7 @@ export LC_ALL := C.UTF-8
 endif
 
 SCENARIOS = molecule-k3s molecule-daemonset molecule-default
-PARTS = molecule-k3s molecule-daemonset unit lint sanity molecule-default pythons
+PARTS = molecule-k3s molecule-daemonset unit lint sanity molecule-default pythons standin
 PARTS_AT_A_TIME = $$(($$(nproc) + 1))
 
 SHELL := /bin/sh
@@ -82,6 +82,13 @@ unit: setup          ## tests that need neither root nor containers
 
 pythons: setup       ## the plugin's tests on every other Python, 3.8 to 3.14, that this machine has
 	$(RUN) python3 tests/unit/plugin/run_on_pythons.py
+
+standin: setup       ## the Go tests of the stand-in for k3s
+	@cd tests/virtual_edge/k3s_standin; \
+	export CGO_ENABLED=0 GOFLAGS= GOWORK=off GOTOOLCHAIN=local \
+	    PATH="$(ROCKNPU_CACHE)/go-toolchain/go/bin:/usr/local/go/bin:$$PATH"; \
+	command -v go >/dev/null || { echo "There is no Go: make site or make molecule brings it." >&2; exit 2; }; \
+	go test $$(go list ./... | grep -v -e /components -e 'k3sstandin$$')
 
 sanity: setup        ## ansible-test sanity on a copy at the path that it demands
 	$(RUN) tests/sanity.sh "$(ROCKNPU_CACHE)"
