@@ -22,6 +22,8 @@ INVENTORY_IS_THERE = test -e "$(INVENTORY)" || { \
 	echo "There is no inventory $(INVENTORY): copy inventory/example there and describe your boards." >&2; exit 2; }
 SCENARIO_RUN = $(RUN) ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.build/installed" PYTHONPATH=tests molecule
 EDGE = $(RUN) PYTHONPATH=tests python3 -m virtual_edge
+# A line of a recipe that names $(MAKE) itself runs under `make -n` too.
+AGAIN = env --unset=MAKEFLAGS --unset=MAKELEVEL $(MAKE)
 
 help:                ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -40,7 +42,7 @@ image: setup         ## the plugin's container image for both architectures, for
 	@$(RUN) ansible-playbook -i "$(INVENTORY)" playbooks/image.yml
 
 pods: setup          ## three pods, one NPU share each, and a fourth that has to wait
-	@$(EDGE) pods --kubeconfig "$$($(MAKE) -s kubeconfig)"
+	@$(EDGE) pods --kubeconfig "$$($(AGAIN) -s kubeconfig)"
 
 kubeconfig: setup    ## print the path of the cluster's kubeconfig
 	@$(INVENTORY_IS_THERE)
@@ -54,12 +56,13 @@ clean: setup         ## remove the virtual boards, their network and cgroup dire
 # One part more at a time than there are cores, because scenarios wait as much as they compute; the longest begin. The unit
 # tests' words come last.
 test: installed      ## every check; the README says how long it takes
-	@rm -f .build/*.log; $(MAKE) --no-print-directory -j$(PARTS_AT_A_TIME) -k $(PARTS:%=part-%); code=$$?; cat .build/unit.log; exit $$code
+	@rm -f .build/*.log; $(AGAIN) -j$(PARTS_AT_A_TIME) -k $(PARTS:%=part-%); code=$$?; \
+	cat .build/unit.log; exit $$code
 
 # Their output goes to a file, because several at a time cannot be read.
 part-%: setup
 	@echo "make $*: see .build/$*.log"; \
-	if $(MAKE) --no-print-directory $* >.build/$*.log 2>&1; then echo "make $*: passed"; \
+	if $(AGAIN) $* >.build/$*.log 2>&1; then echo "make $*: passed"; \
 	else cat .build/$*.log; echo "make $*: failed, see above" >&2; exit 1; fi
 
 $(SCENARIOS):

@@ -177,10 +177,10 @@ def _find_host_problems(host: HostVariables, options: Options) -> Iterator[Probl
 def _looks_like_option(name: str, options: tuple[str, ...]) -> bool:
     """Tell whether a name without a role's name at its beginning is a slip of the pen.
 
-    What begins with two underscores is a register of a role that has run before.
+    What begins with an underscore is a role's own, which has run before.
     """
     plain_name = name.lower().replace("-", "_")
-    return not name.startswith(("ansible_", "__")) and bool(
+    return not name.startswith(("ansible_", "_")) and bool(
         difflib.get_close_matches(plain_name, options, n=1, cutoff=_SLIP)
     )
 

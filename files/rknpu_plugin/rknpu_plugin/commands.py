@@ -119,6 +119,8 @@ def _serve(options: argparse.Namespace) -> int:
 
     # Sockets and the lock are for the kubelet, which is root, alone.
     os.umask(0o077)
+    # Before the file is read: what changes from then on is noticed.
+    watch = ConfigWatch(options.config or DEFAULT_FILE) if options.follow_config else None
     loaded = _load(options)
     config = loaded.config
     set_up_logging(config.log_format, config.log_level, config.resource)
@@ -132,8 +134,8 @@ def _serve(options: argparse.Namespace) -> int:
     )
     actions = (plugin.stop, plugin.stop, plugin.reload, plugin.hand_over)
     handle_signals(dict(zip(_SIGNALS, actions)))
-    if options.follow_config:
-        ConfigWatch(options.config or DEFAULT_FILE, plugin.follow).start()
+    if watch is not None:
+        watch.follow(plugin.follow)
     try:
         plugin.run()
     except HeldError as error:

@@ -24,19 +24,23 @@ _Signature = Tuple[int, int, int]
 
 
 class ConfigWatch(threading.Thread):
-    """Looks at a file once a second until the process ends.
+    """Looks at a file once a second until the process ends, from follow() on.
 
     Args:
-        path: of the configuration file.
-        changed: called from this thread when the file is another one than before.
+        path: of the configuration file, as it is now.
     """
 
-    def __init__(self, path: str, changed: Callable[[], None]) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__(name="config", daemon=True)
         self._path = Path(path)
-        self._changed = changed
+        self._changed: Callable[[], None] = lambda: None
         self._wakeup = Wakeup()
         self._seen = self._look()
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Call *changed* from this thread when the file is another one than at first."""
+        self._changed = changed
+        self.start()
 
     def run(self) -> None:
         while True:

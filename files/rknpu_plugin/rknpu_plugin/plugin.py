@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from contextlib import suppress
 from typing import Callable
 
@@ -53,6 +54,7 @@ class Plugin:
     ) -> None:
         self.config = loaded.config
         self._reload = reload
+        self._reloading = threading.Lock()
         self._char_device = char_device
         self._predecessor = predecessor
         self._listener = listener
@@ -207,23 +209,27 @@ class Plugin:
 
     def reload(self) -> None:
         """Read the configuration again and put it in force; a broken one changes nothing."""
-        try:
-            config = self._reload().config
-            self._refuse_restart_keys(config)
-        except ConfigError as error:
-            self.metrics.reload_successful.set(0)
-            for problem in error.problems:
-                log.error("the configuration was not reloaded", reason=problem)
-            return
-        self.metrics.reload_successful.set(1)
-        changed = [
-            key.name for key in KEYS if getattr(config, key.name) != getattr(self.config, key.name)
-        ]
-        self.config = config
-        set_up_logging(config.log_format, config.log_level, config.resource)
-        log.info("the configuration was reloaded", changed=",".join(changed) or "nothing")
-        self.inventory.update()
-        self._log_missing_paths()
+        # One at a time, because what was read first must not come into force last.
+        with self._reloading:
+            try:
+                config = self._reload().config
+                self._refuse_restart_keys(config)
+            except ConfigError as error:
+                self.metrics.reload_successful.set(0)
+                for problem in error.problems:
+                    log.error("the configuration was not reloaded", reason=problem)
+                return
+            self.metrics.reload_successful.set(1)
+            changed = [
+                key.name
+                for key in KEYS
+                if getattr(config, key.name) != getattr(self.config, key.name)
+            ]
+            self.config = config
+            set_up_logging(config.log_format, config.log_level, config.resource)
+            log.info("the configuration was reloaded", changed=",".join(changed) or "nothing")
+            self.inventory.update()
+            self._log_missing_paths()
 
     def follow(self) -> None:
         """Take over what has changed in the file, or stop where that takes a restart."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,16 +31,18 @@ class Wakeup:
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._closed = False
+        # The number of a closed descriptor may be another file's by the time of the write.
+        self._lock = threading.Lock()
 
     def fileno(self) -> int:
         return self._read
 
     def wake(self) -> None:
-        if self._closed:
-            return
+        """End the wait, or the next one; after close() nothing happens."""
         # A full pipe is full of wake-ups.
-        with suppress(BlockingIOError):
-            os.write(self._write, b"x")
+        with self._lock, suppress(BlockingIOError):
+            if not self._closed:
+                os.write(self._write, b"x")
 
     def wait(self, seconds: float) -> None:
         """Return after a wake-up or *seconds*."""
@@ -52,10 +55,11 @@ class Wakeup:
                 pass
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            os.close(self._read)
-            os.close(self._write)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._read)
+                os.close(self._write)
 
 
 class DirectoryWatch:

@@ -355,8 +355,8 @@ def test_variables_of_others_are_left_alone(problems_of):
     assert problems_of(ansible_host="x", vault_k3s_token="x", my_k3s_version=1, **others) == []
 
 
-def test_registers_of_a_play_before_are_left_alone(problems_of):
-    assert problems_of(__k3s_kubeconfig={"rc": 0}, __npu_board={}, __k3s_nodeip="x") == []
+def test_what_is_a_role_s_own_is_left_alone(problems_of):
+    assert problems_of(__k3s_kubeconfig={"rc": 0}, __npu_board={}, _k3s_token="x") == []
 
 
 def test_all_problems_are_told_at_once(problems_of):

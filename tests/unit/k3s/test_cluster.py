@@ -153,7 +153,11 @@ LOGS = {
         "node 'b': hash does not match\"\n"
         'level=error msg="Failed to authenticate request from 192.0.2.8:40226: invalid token"\n'
         'level=error msg="Sending HTTP 401 response to 192.0.2.8:40226: not authorized"\n'
-        "http: TLS handshake error from 192.0.2.9:1: certificate signed by unknown authority",
+        "http: TLS handshake error from 192.0.2.9:1: certificate signed by unknown authority\n"
+        'E0102 15:04:05.6 authentication.go:75] "Unable to authenticate the request" '
+        'err="[x509: certificate has expired or is not yet valid]"\n'
+        '{"msg":"rejected connection on peer endpoint","error":"certificate signed by unknown '
+        'authority"}',
         "The log shows no known cause",
     ),
     "silent": ("", "(none)"),

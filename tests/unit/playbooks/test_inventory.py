@@ -53,13 +53,14 @@ def test_variables_for_no_host_are_named(tmp_path, source):
     assert "board-01.yml" not in output
 
 
-def test_verify_checks_variables_before_it_asks_anybody(tmp_path):
+@pytest.mark.parametrize("playbook", ["site", "verify", "upgrade"])
+def test_variables_are_checked_before_anybody_is_asked(tmp_path, playbook):
     hosts = CLUSTER.replace("    board-01:\n", "    board-01:\n      device_plugin_shares: two\n")
     (tmp_path / "hosts.yml").write_text(hosts)
-    code, output = run("rocknpu.edge.verify", tmp_path / "hosts.yml")
+    code, output = run(f"rocknpu.edge.{playbook}", tmp_path / "hosts.yml")
     assert code != 0
     assert "board-01: device_plugin_shares" in output
-    assert "Read the board" not in output
+    assert "UNREACHABLE" not in output
 
 
 def test_verify_shows_boards_that_fail(tmp_path):
@@ -71,7 +72,6 @@ def test_verify_shows_boards_that_fail(tmp_path):
                 "k3s_agent": {"hosts": {"board-02": {}}},
             },
             "vars": {
-                "k3s_token": "0123456789abcdef0123",
                 "k3s_kubeconfig": str(tmp_path / "none"),
                 # As the role npu has read it.
                 "__npu_board": board,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from rknpu_plugin.config_watch import ConfigWatch
@@ -32,8 +33,10 @@ def test_each_new_content_is_noticed(tmp_path):
     config = ConfigMap(tmp_path / "config", "board.yaml")
     config.write("shares: 2\n")
     seen: list[str] = []
-    ConfigWatch(str(config.path), lambda: seen.append(config.path.read_text())).start()
+    watch = ConfigWatch(str(config.path))
+    # Before anybody is told.
     config.write("shares: 3\n")
+    watch.follow(lambda: seen.append(config.path.read_text()))
     wait_for(lambda: seen == ["shares: 3\n"])
     # The same size, and for a moment no file at all.
     (tmp_path / "config" / "..data").unlink()
@@ -50,7 +53,7 @@ def test_next_content_is_noticed_after_one_that_failed(tmp_path):
         seen.append(file.read_text())
         raise RuntimeError(seen[-1])
 
-    ConfigWatch(str(file), take_over).start()
+    ConfigWatch(str(file)).follow(take_over)
     for text in ("1", "22"):
         file.write_text(text)
         wait_for(lambda text=text: text in seen)
@@ -83,3 +86,30 @@ def test_broken_change_keeps_what_runs(kubelet, run_plugin):
     plugin.plugin.follow()
     assert plugin.metric("rknpu_plugin_config_last_reload_successful") == 0
     kubelet.allocate(["npu0-share-1"])
+
+
+def test_what_was_read_first_does_not_come_into_force_last(kubelet, run_plugin):
+    """A signal and the watch may reload at the same moment."""
+    kubelet.start()
+    plugin = run_plugin(shares=1)
+    kubelet.wait_client()
+    read, read_again = threading.Event(), threading.Event()
+    load = plugin.plugin._reload
+
+    def load_slowly():
+        loaded = load()
+        if read.is_set():
+            read_again.set()
+        else:
+            read.set()
+            read_again.wait(0.5)
+        return loaded
+
+    plugin.plugin._reload = load_slowly
+    plugin.keys["shares"] = 2
+    slow = threading.Thread(target=plugin.plugin.reload)
+    slow.start()
+    assert read.wait(5)
+    plugin.reload(shares=3)
+    slow.join()
+    assert plugin.plugin.config.shares == 3
