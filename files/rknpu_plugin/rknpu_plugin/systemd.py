@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from typing import Callable, Mapping, MutableMapping
 
 _FIRST_DESCRIPTOR = 3
@@ -54,6 +55,8 @@ class Status:
         self._problem: str | None = None
         self._flaw: str | None = None
         self._listener = listener
+        # Of two threads the later one has the last word.
+        self._lock = threading.Lock()
 
     def tell(self, doing: str) -> None:
         """Say what the plugin does now."""
@@ -65,11 +68,12 @@ class Status:
 
     def repeat(self) -> None:
         """Say it again, to a service manager that may not have heard it."""
-        text = self._doing if self._problem is None else f"not healthy: {self._problem}"
-        if self._flaw is not None:
-            text = f"{text}; {self._flaw}"
-        # A second line would be a message of its own.
-        notify(f"STATUS={' '.join(text.split())}")
+        with self._lock:
+            text = self._doing if self._problem is None else f"not healthy: {self._problem}"
+            if self._flaw is not None:
+                text = f"{text}; {self._flaw}"
+            # A second line would be a message of its own.
+            notify(f"STATUS={' '.join(text.split())}")
 
     def note(self, flaw: str | None) -> None:
         """Say what is wrong beside what the plugin is for, or that it no longer is."""

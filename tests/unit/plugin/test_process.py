@@ -229,6 +229,27 @@ def test_status_is_one_line_whatever_went_wrong(monkeypatch):
     ]
 
 
+def test_later_status_has_the_last_word(monkeypatch):
+    sent, telling, noted = [], threading.Event(), threading.Event()
+
+    def notify(text):
+        if telling.is_set():
+            noted.set()
+        else:
+            telling.set()
+            noted.wait(0.5)
+        sent.append(text)
+
+    monkeypatch.setattr(systemd, "notify", notify)
+    status = systemd.Status()
+    slow = threading.Thread(target=status.tell, args=("registered",))
+    slow.start()
+    assert telling.wait(5)
+    status.note("metrics are not served")
+    slow.join()
+    assert sent[-1] == "STATUS=registered; metrics are not served"
+
+
 def test_notification_to_an_abstract_socket():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(f"\0rknpu-test-{os.getpid()}")
