@@ -30,7 +30,8 @@ help:                ## list the targets
 
 setup:               ## the Python environment, and this checkout as a collection
 	@tests/venv.sh "$(ROCKNPU_CACHE)" >/dev/null
-	@mkdir -p .build/ansible_collections/rocknpu
+	@mkdir -p .build/ansible_collections/rocknpu; \
+	[ -L .build/ansible_collections/rocknpu/edge ] || rm -rf .build/ansible_collections/rocknpu/edge
 	@ln -sfn ../../.. .build/ansible_collections/rocknpu/edge
 
 site: setup          ## boards -> cluster with schedulable NPUs (INVENTORY=inventory/mine for yours)
@@ -46,9 +47,11 @@ pods: setup          ## three pods, one NPU share each, and a fourth that has to
 
 kubeconfig: setup    ## print the path of the cluster's kubeconfig
 	@$(INVENTORY_IS_THERE)
-	@$(RUN) ANSIBLE_CALLBACK_RESULT_FORMAT=json ansible 'k3s_server[0]' -i "$(INVENTORY)" \
+	@file=$$($(RUN) ANSIBLE_CALLBACK_RESULT_FORMAT=json ansible 'k3s_server[0]' -i "$(INVENTORY)" \
 	    -m ansible.builtin.debug -a 'msg={{ k3s_kubeconfig | default("~/.kube/rocknpu-edge.yaml") | expanduser }}' \
-	    | sed -n 's/^ *"msg": "\(.*\)"$$/\1/p'
+	    | sed -n 's/^ *"msg": "\(.*\)"$$/\1/p'); \
+	if [ -e "$$file" ]; then echo "$$file"; else \
+	    echo "There is no kubeconfig$${file:+ $$file} of $(INVENTORY) yet: make site brings it." >&2; exit 2; fi
 
 clean: setup         ## remove the virtual boards, their network and cgroup directories; the cache stays
 	@$(EDGE) clean

@@ -118,8 +118,9 @@ def _judge_more(resource: str, target: Target, capacity: int, allocatable: int) 
     return Verdict(
         "more",
         f"capacity of {resource} is {capacity} and allocatable {allocatable}, more than expected "
-        f"({target}): the device plugin still runs with an older configuration, or a second plugin "
-        "offers the same resource; compare the shares in its configuration and restart it.",
+        f"({target}): the plugin runs with a configuration that is not the inventory's, or a "
+        "second plugin offers the same resource; run rocknpu.edge.site, which brings the "
+        "inventory's shares to the board and names plugins that are not of this collection.",
     )
 
 
