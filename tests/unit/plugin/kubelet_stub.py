@@ -99,7 +99,8 @@ class KubeletStub:
         self.directory.mkdir(parents=True, exist_ok=True)
         for entry in self.directory.iterdir():
             if entry.is_socket():
-                entry.unlink()
+                # The plugin may remove its own at the same moment.
+                entry.unlink(missing_ok=True)
         with self._changed:
             self._connected = []
             self._note(0)
