@@ -41,7 +41,7 @@ site: setup          ## boards -> cluster with schedulable NPUs (INVENTORY=inven
 image: setup         ## the plugin's container image for both architectures, for device_plugin_mode daemonset
 	@$(RUN) ansible-playbook -i "$(INVENTORY)" playbooks/image.yml
 
-pods: setup          ## three pods, one NPU share each, and a fourth that has to wait
+pods: setup          ## a pod for each free share of an NPU, and one more that has to wait
 	@$(EDGE) pods --kubeconfig "$$($(AGAIN) -s kubeconfig)"
 
 kubeconfig: setup    ## print the path of the cluster's kubeconfig
@@ -67,6 +67,7 @@ part-%: setup
 	if $(AGAIN) $* >.build/$*.log 2>&1; then echo "make $*: passed"; \
 	else cat .build/$*.log; echo "make $*: failed, see above" >&2; exit 1; fi
 
+# Only of `make test`, which has installed what they need; `make molecule SCENARIO=k3s` is for people.
 $(SCENARIOS):
 	$(SCENARIO_RUN) test -s $(@:molecule-%=%)
 

@@ -197,6 +197,26 @@ def test_log_of_a_service_that_stops(edge: Edge) -> None:
     assert "The log shows no known cause" in messages["board"]
 
 
+def test_start_that_ended_before_the_wait(edge: Edge) -> None:
+    """In the pause before the next start, RestartSec=5s, what it said may be healed; later it is not."""
+    edge.add("server", "k3s_server")
+    for name in ("healed", "broken"):
+        board = edge.add(name, "k3s_agent", k3s_ready_timeout=60)
+        (board / "state").write_text("activating", encoding="utf-8")
+        binary = board / "bin" / f"k3s-{VERSION}"
+        binary.write_text(fake_k3s(), encoding="utf-8")
+        binary.chmod(0o755)
+        (board / "node").write_text("True", encoding="utf-8")
+    (edge.path / "healed" / "restarts").touch()
+    (edge.path / "healed" / "old-log").write_text("token CA hash does not match", encoding="utf-8")
+    (edge.path / "broken" / "log").write_text("token CA hash does not match", encoding="utf-8")
+    outcome = edge.run("present", "configure", "ready", arguments=["--limit", "!server"])
+    assert list(outcome.messages) == ["broken"]
+    assert "another certificate authority" in outcome.messages["broken"]
+    # Far from the 20 polls of a minute.
+    assert outcome.output.count("RETRYING: [broken]") == 2
+
+
 def test_node_that_is_not_ready(edge: Edge) -> None:
     edge.add("server", "k3s_server")
     for name, state in {"unready": "False", "absent": None}.items():
