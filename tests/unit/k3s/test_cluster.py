@@ -198,7 +198,7 @@ def test_log_of_a_service_that_stops(edge: Edge) -> None:
 
 
 def test_start_that_ended_before_the_wait(edge: Edge) -> None:
-    """In the pause before the next start, RestartSec=5s, what it said may be healed; later it is not."""
+    """In the pause of RestartSec=5s what it said may be healed; a start later it is not."""
     edge.add("server", "k3s_server")
     for name in ("healed", "broken"):
         board = edge.add(name, "k3s_agent", k3s_ready_timeout=60)
