@@ -25,6 +25,7 @@ import grpc
 from rknpu_plugin.api import deviceplugin_pb2 as api
 from rknpu_plugin.api import podresources_pb2 as podresources
 
+KUBELET_WORKERS = 4
 CHANNEL_OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
 
 
@@ -104,7 +105,7 @@ class KubeletStub:
         with self._changed:
             self._connected = []
             self._note(0)
-        server = grpc.server(ThreadPoolExecutor(4))
+        server = grpc.server(ThreadPoolExecutor(KUBELET_WORKERS))
         server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(

@@ -10,7 +10,8 @@ import time
 
 import pytest
 from rknpu_plugin.log import set_up_logging
-from unit.plugin.kubelet_stub import KubeletStub
+from rknpu_plugin.service import WORKERS
+from unit.plugin.kubelet_stub import KUBELET_WORKERS, KubeletStub
 from unit.plugin.waiting import wait_for
 
 TWO = {"npu0-share-0": "Healthy", "npu0-share-1": "Healthy"}
@@ -253,4 +254,5 @@ def test_restarts_leak_no_thread(kubelet, run_plugin):
     for number in range(6, 26):
         kubelet.restart()
         kubelet.wait_client(number + 1)
-    wait_for(lambda: threading.active_count() <= before)
+    # How many threads of its pool a server has started depends on how close its calls came.
+    wait_for(lambda: threading.active_count() <= before + WORKERS + KUBELET_WORKERS)
