@@ -34,10 +34,7 @@ options:
         choices: [file, directory, link, absent]
         default: file
       content:
-        description: What is to be in the V(file).
-        type: str
-      secret:
-        description: The same, for what nobody is to see, neither in differences nor in results.
+        description: What is to be in the V(file), if not one of O(secrets).
         type: str
       target:
         description: Where the V(link) is to lead.
@@ -45,11 +42,18 @@ options:
       mode:
         description:
           - The mode of a V(file) or V(directory), octal and quoted.
-          - The default is V(0755) for directories, V(0600) for secrets, and V(0644) for others.
+          - The default is V(0755) for directories, V(0600) for files of O(secrets), and V(0644) for
+            others.
         type: raw
       validate:
         description: Command that checks the new content before it counts; V(%s) is the file.
         type: str
+  secrets:
+    description:
+      - What is to be in files whose content nobody is to see, by their path in O(files).
+      - It is in no difference, no result, and not in the log that modules write on the host.
+    type: dict
+    default: {}
   owner:
     description:
       - User that all of them belong to. Without it, what is there keeps its owner.
@@ -81,8 +85,6 @@ EXAMPLES = r"""
     group: root
     files:
       - path: /etc/example/token
-        secret: "{{ example_token }}\n"
-        mode: "0600"
       - path: /etc/systemd/system/example.service
         content: "{{ lookup('ansible.builtin.template', 'example.service.j2') }}"
       - path: /usr/local/bin/example
@@ -90,6 +92,8 @@ EXAMPLES = r"""
         target: example-1.2
       - path: /etc/example/old.conf
         state: absent
+    secrets:
+      /etc/example/token: "{{ example_token }}\n"
   become: true
   register: files
 """
@@ -127,7 +131,6 @@ FILE: dict[str, Any] = {
     "path": {"type": "path", "required": True},
     "state": {"type": "str", "choices": ["file", "directory", "link", "absent"], "default": "file"},
     "content": {"type": "str"},
-    "secret": {"type": "str", "no_log": True},
     "target": {"type": "str"},
     # Raw, because the number that YAML makes of 0644 would be another mode as text.
     "mode": {"type": "raw"},
@@ -146,32 +149,46 @@ def find_id(module: AnsibleModule, option: str, lookup: Callable[[str], int]) ->
         module.fail_json(msg=f"{option} is {name}, and this host has none of that name.")
 
 
+def find_content(module: AnsibleModule, file: dict[str, Any]) -> bytes:
+    """What is to be in a file; ends the module if that is not said, or twice."""
+    path, secrets = file["path"], module.params["secrets"]
+    said = [text for text in (file["content"], secrets.get(path)) if text is not None]
+    if len(said) != 1:
+        problem = "neither content nor one" if not said else "content and one"
+        module.fail_json(msg=f"files: {path} has {problem} in secrets. Nothing was changed.")
+    if not isinstance(said[0], str):
+        module.fail_json(msg=f"secrets: what is for {path} must be text. Nothing was changed.")
+    try:
+        return said[0].encode()
+    except UnicodeEncodeError:
+        module.fail_json(msg=f"The content of {path!r} is no text that can be written as UTF-8.")
+
+
 def read_wanted(module: AnsibleModule) -> list[Wanted]:
     """The files of the options, with what is left to defaults."""
+    secrets = module.params["secrets"]
     owner = {
         "uid": find_id(module, "owner", lambda name: pwd.getpwnam(name).pw_uid),
         "gid": find_id(module, "group", lambda name: grp.getgrnam(name).gr_gid),
     }
+    files = [file["path"] for file in module.params["files"] if file["state"] == "file"]
+    for path in secrets:
+        if path not in files:
+            module.fail_json(msg=f"secrets: {path} is no file of files. Nothing was changed.")
     found = []
     for file in module.params["files"]:
-        path, state, secret = file["path"], file["state"], file["secret"]
+        path, state, secret = file["path"], file["state"], file["path"] in secrets
         mode = file["mode"] or ("0755" if state == "directory" else "0600" if secret else "0644")
         if not (isinstance(mode, str) and re.fullmatch("0?[0-7]{3,4}", mode)):
             module.fail_json(
                 msg=f'The mode of {path} is {mode} and must be octal and quoted, such as "0644".'
             )
-        try:
-            content = (file["content"] or secret or "").encode()
-        except UnicodeEncodeError:
-            module.fail_json(
-                msg=f"The content of {path!r} is no text that can be written as UTF-8."
-            )
         found.append(
             Wanted(
                 path,
                 state,
-                content if state == "file" else b"",
-                secret is not None,
+                find_content(module, file) if state == "file" else b"",
+                secret,
                 file["target"] if state == "link" else "",
                 int(mode, 8),
                 **owner,
@@ -226,12 +243,10 @@ def main() -> None:
                 "elements": "dict",
                 "required": True,
                 "options": FILE,
-                "mutually_exclusive": [("content", "secret")],
-                "required_if": [
-                    ("state", "file", ("content", "secret"), True),
-                    ("state", "link", ("target",)),
-                ],
+                "required_if": [("state", "link", ("target",))],
             },
+            # Of its own, because modules log an option that holds others with the secrets among these.
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
             "owner": {"type": "str"},
             "group": {"type": "str"},
         },

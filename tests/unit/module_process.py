@@ -13,6 +13,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
+# What a module logs on its host is printed as well.
+_RUN = """
+import runpy, sys, syslog
+syslog.syslog = lambda *words: print("log:", *words, file=sys.stderr)
+runpy.run_module(sys.argv.pop(), run_name="__main__", alter_sys=True)
+"""
+
 
 def run_module(
     module: ModuleType,
@@ -21,12 +28,12 @@ def run_module(
     path: str | None = None,
     umask: int = -1,
 ) -> tuple[dict[str, Any], str]:
-    """Run a module; returns its answer, and everything that it printed.
+    """Run a module; returns its answer, and everything that it printed and logged.
 
     path: where it finds programs. umask: that of its process, by default that of the tests.
     """
     done = subprocess.run(
-        [sys.executable, "-m", module.__name__],
+        [sys.executable, "-c", _RUN, module.__name__],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
         capture_output=True,
         text=True,

@@ -43,12 +43,16 @@ def _look(directory: Path) -> dict[str, object]:
     }
 
 
+def _secrets(directory: Path) -> dict[str, str]:
+    return {f"{directory}/etc/token": "dontshow\n"}
+
+
 @pytest.fixture
 def wanted(tmp_path: Path) -> list[dict[str, Any]]:
     """One of each kind."""
     return [
         {"path": f"{tmp_path}/etc/new/config", "content": "ü: 1\n"},
-        {"path": f"{tmp_path}/etc/token", "secret": "dontshow\n"},
+        {"path": f"{tmp_path}/etc/token"},
         {"path": f"{tmp_path}/bin/script", "content": "#!/bin/sh\n", "mode": "0755"},
         {"path": f"{tmp_path}/bin/tool", "state": "link", "target": "tool-1.2"},
         {"path": f"{tmp_path}/data", "state": "directory", "mode": "0700"},
@@ -70,20 +74,20 @@ DONE = {
 
 def test_from_nothing_and_again(tmp_path: Path, wanted: list[dict[str, Any]]) -> None:
     (tmp_path / "old").write_text("was here")
-    planned = _run(*wanted, check=True)
+    planned = _run(*wanted, secrets=_secrets(tmp_path), check=True)
     assert _look(tmp_path) == {"old": (b"was here", "0644")}
-    first = _run(*wanted)
+    first = _run(*wanted, secrets=_secrets(tmp_path))
     assert _look(tmp_path) == DONE
     assert first["changed_paths"] == [file["path"] for file in wanted]
     assert {**planned, "invocation": 0} == {**first, "invocation": 0}
     times = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
-    again = _run(*wanted)
+    again = _run(*wanted, secrets=_secrets(tmp_path))
     assert (again["changed"], again["changed_paths"], again["diff"]) == (False, [], [])
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == times
 
 
 def test_what_differs_is_changed(tmp_path: Path, wanted: list[dict[str, Any]]) -> None:
-    _run(*wanted)
+    _run(*wanted, secrets=_secrets(tmp_path))
     (tmp_path / "etc/new/config").write_text("ü: 2\n")
     (tmp_path / "etc/token").chmod(0o644)
     (tmp_path / "bin/tool").unlink()
@@ -91,7 +95,7 @@ def test_what_differs_is_changed(tmp_path: Path, wanted: list[dict[str, Any]]) -
     (tmp_path / "bin/script").unlink()
     (tmp_path / "bin/script").symlink_to("elsewhere")
     (tmp_path / "old").symlink_to("nowhere")
-    result = _run(*wanted)
+    result = _run(*wanted, secrets=_secrets(tmp_path))
     assert _look(tmp_path) == DONE
     assert [Path(path).name for path in result["changed_paths"]] == [
         "config",
@@ -108,11 +112,20 @@ def test_what_differs_is_changed(tmp_path: Path, wanted: list[dict[str, Any]]) -
     assert (old["before"], old["after"]) == ("a link to nowhere\n", "")
 
 
-def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", ["the secret after", "the secret after\n", "the 'secret' ü\n\ty"])
+def test_a_secret_is_never_shown(tmp_path: Path, secret: str) -> None:
+    """Neither in the result nor in the log of the host, where a module's options are quoted."""
     (tmp_path / "token").write_text("the secret before")
-    result = _run({"path": f"{tmp_path}/token", "secret": "the secret after"})
-    assert (tmp_path / "token").read_text() == "the secret after"
-    assert "the secret" not in json.dumps(result)
+    given = {
+        "files": [{"path": f"{tmp_path}/token"}, {"path": f"{tmp_path}/x", "content": "plain"}],
+        "secrets": {f"{tmp_path}/token": secret},
+        "_ansible_diff": True,
+    }
+    result, printed = run_module(host_files, given)
+    assert (tmp_path / "token").read_text() == secret
+    assert "secret after" not in printed
+    assert "'secret'" not in printed
+    assert "log: " in printed and "plain" in printed
     assert result["diff"][0]["prepared"] == f"{tmp_path}/token: the new content is secret\n"
 
 
@@ -171,7 +184,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
         ),
         (
             {"path": "DIR/new"},
-            "state is file but any of the following are missing: content, secret found in files",
+            "files: DIR/new has neither content nor one in secrets. Nothing was changed.",
         ),
     ],
 )
@@ -185,6 +198,27 @@ def test_refusals_change_nothing(tmp_path: Path, entry: dict[str, Any], sentence
     assert result.get("failed") is True
     assert result["msg"].startswith(sentence.replace("DIR", str(tmp_path)))
     assert _look(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("secrets", "sentence"),
+    [
+        ({"DIR/x": "hidden"}, "files: DIR/x has content and one in secrets. Nothing was changed."),
+        ({"DIR/y": "hidden"}, "secrets: DIR/y is no file of files. Nothing was changed."),
+        ({"DIR/gone": "hidden"}, "secrets: DIR/gone is no file of files. Nothing was changed."),
+        ({"DIR/token": 4711}, "secrets: what is for DIR/token must be text. Nothing was changed."),
+        ({"DIR/token": "\udce4"}, "The content of 'DIR/token' is no text that can be written"),
+    ],
+)
+def test_secrets_that_fit_no_file(tmp_path: Path, secrets: dict[str, Any], sentence: str) -> None:
+    result = _run(
+        {"path": f"{tmp_path}/x", "content": "x"},
+        {"path": f"{tmp_path}/gone", "state": "absent"},
+        *([{"path": f"{tmp_path}/token"}] if "DIR/token" in secrets else []),
+        secrets={key.replace("DIR", str(tmp_path)): text for key, text in secrets.items()},
+    )
+    assert result["msg"].startswith(sentence.replace("DIR", str(tmp_path)))
+    assert _look(tmp_path) == {}
 
 
 def test_what_is_for_another_state_does_not_count(tmp_path: Path) -> None:
