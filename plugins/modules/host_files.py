@@ -245,7 +245,7 @@ def main() -> None:
                 "options": FILE,
                 "required_if": [("state", "link", ("target",))],
             },
-            # Of its own, because modules log an option that holds others with the secrets among these.
+            # Not in files, because the log quotes those, and text in quotes escapes what hides it.
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "owner": {"type": "str"},
             "group": {"type": "str"},

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -112,7 +111,9 @@ def test_what_differs_is_changed(tmp_path: Path, wanted: list[dict[str, Any]]) -
     assert (old["before"], old["after"]) == ("a link to nowhere\n", "")
 
 
-@pytest.mark.parametrize("secret", ["the secret after", "the secret after\n", "the 'secret' ü\n\ty"])
+@pytest.mark.parametrize(
+    "secret", ["the secret after", "the secret after\n", "the 'secret' ü\n\ty"]
+)
 def test_a_secret_is_never_shown(tmp_path: Path, secret: str) -> None:
     """Neither in the result nor in the log of the host, where a module's options are quoted."""
     (tmp_path / "token").write_text("the secret before")

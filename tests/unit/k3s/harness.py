@@ -31,7 +31,7 @@ PLAY = """
     PATH: "{{ board }}/fake:{{ lookup('ansible.builtin.env', 'PATH') }}"
     BOARD: "{{ board }}"
   vars:
-    ansible_facts: "{{ facts | combine({'architecture': machine | default('x86_64')}) }}"
+    ansible_facts: {service_mgr: systemd}
   module_defaults:
     rocknpu.edge.boot_arguments: {root: "{{ board }}/root"}
     rocknpu.edge.k3s_host_info: {root: "{{ host_root | default('/') }}"}
@@ -53,9 +53,6 @@ PLAY = """
         msg: "={{ lookup('ansible.builtin.vars', wanted) | to_json | b64encode }}="
       when: wanted is defined
 """
-
-# The facts of a board.
-FACTS = {"architecture": "x86_64", "service_mgr": "systemd"}
 
 PLACES = {
     "_k3s_bin_dir": "{{ board }}/bin",
@@ -169,9 +166,10 @@ class Edge:
             or sys.executable,
             "k3s_version": VERSION,
             "k3s_token": TOKEN,
+            # Nobody answers there; no test is to ask the internet.
+            "k3s_mirror_url": "http://127.0.0.1:9",
             "k3s_ready_timeout": 3,
             "ansible_become": False,
-            "facts": FACTS,
             # A part that reads the board itself replaces this.
             "__k3s_host": READING,
             "k3s_kubeconfig": str(board / "control" / "kube.yaml"),

@@ -76,7 +76,7 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
         name: edge.add(name, "k3s_agent", **data_dir(), k3s_airgap_dir=str(tmp_path / name))
         for name in ("corrupt", "stale", "foreign", "unlisted", "images", "empty")
     }
-    edge.hosts["foreign"].update(machine="aarch64", __k3s_host={**READING, "machine": "aarch64"})
+    edge.hosts["foreign"]["__k3s_host"] = {**READING, "machine": "aarch64"}
     (boards["foreign"] / "bin" / "k3s").write_text("of another installer", encoding="utf-8")
 
     messages = edge.run("admit", "present", "binary", "images").messages
@@ -146,6 +146,16 @@ def test_from_release_address(edge: Edge, address: str) -> None:
         for name, version in versions.items()
     }
     edge.hosts["given"]["k3s_checksum"] = "0" * 64
+    edge.add("silent", "k3s_agent", k3s_mirror_url="http://127.0.0.1:9/")
+
+    # What can be known without a download is told before anything is changed.
+    messages = edge.run("release", "admit", extra={"_k3s_download_tries": 1}).messages
+    assert set(messages) == {"missing", "silent"}
+    for name, reason in {"missing": "404", "silent": "Connection refused"}.items():
+        assert reason in messages[name]
+        assert messages[name].endswith("of the control node and set k3s_airgap_dir.")
+    del edge.hosts["silent"]
+    edge.groups["k3s_agent"].remove("silent")
 
     messages = edge.run(*PARTS, extra={"_k3s_download_tries": 1}).messages
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}

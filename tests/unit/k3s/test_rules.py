@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from unit.k3s.harness import READING, Edge, Outcome, fake_k3s
+from unit.k3s.harness import READING, Edge, Outcome, fake_k3s, make_release
 
 SECRET = "a token with spaces 4711"
 HASH = "0f" * 32
@@ -90,8 +91,8 @@ def test_problems_stop_and_hints_do_not(edge: Edge) -> None:
     assert outcome.output.count(hints[0]) == 2
 
 
-def test_what_is_on_the_host_is_seen(edge: Edge) -> None:
-    board = edge.add("server", "k3s_server")
+def test_what_is_on_the_host_is_seen(edge: Edge, tmp_path: Path) -> None:
+    board = edge.add("server", "k3s_server", k3s_airgap_dir=str(make_release(tmp_path / "release")))
     (board / "bin" / "k3s").write_text(fake_k3s("v1.38.0+k3s1"), encoding="utf-8")
     (board / "bin" / "k3s").chmod(0o755)
     (board / "units" / "k3s-agent.service").write_text("[Unit]\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from .conftest import Runner
 
 
 def test_all_problems_of_a_node_are_told_at_once(runner: Runner, tmp_path: Path) -> None:
-    """A board without driver, bridge filter and route; and one that is no node of the cluster."""
+    """A board without driver, bridge filter, route and release; and one that is no node."""
     root = lay_out("rk3588-without-option", tmp_path / "board").root
     lay_out("rock-5b-without-br-netfilter", root, HOSTS)
     board = {"board_root": str(root)}
@@ -29,7 +29,13 @@ def test_all_problems_of_a_node_are_told_at_once(runner: Runner, tmp_path: Path)
             }
         },
         # This machine need not run systemd.
-        extra={"_preflight_rules": [], "k3s_token": "0123456789abcdef", "k3s_reboot": False},
+        extra={
+            "_preflight_rules": [],
+            "_k3s_download_tries": 1,
+            "k3s_mirror_url": "http://127.0.0.1:9",
+            "k3s_token": "0123456789abcdef",
+            "k3s_reboot": False,
+        },
     )
     driver = "The RKNPU driver is not in kernel"
     route = "The host has no default route"
@@ -38,4 +44,5 @@ def test_all_problems_of_a_node_are_told_at_once(runner: Runner, tmp_path: Path)
     assert driver in result.message("other")
     assert route not in result.message("other")
     assert "has no br_netfilter, neither built in nor as a module" in result.message("node")
+    assert "cannot be had from http://127.0.0.1:9/" in result.message("node")
     assert result.changed == 0
