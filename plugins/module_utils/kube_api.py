@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping
 from urllib.parse import urlsplit
 
-from ansible.module_utils.basic import env_fallback  # type: ignore[import-untyped]
+from ansible.module_utils.basic import (  # type: ignore[import-untyped]
+    AnsibleModule,
+    env_fallback,
+    missing_required_lib,
+)
 
 from .kube_objects import KubeObject
 
@@ -54,6 +58,18 @@ AUTH_ARGUMENTS: dict[str, dict[str, Any]] = {
         "fallback": (env_fallback, ["K8S_AUTH_VERIFY_SSL", "K8S_AUTH_VALIDATE_CERTS"]),
     },
 }
+
+
+def check_start(module: AnsibleModule, least: int = 0) -> None:
+    """End a module that cannot begin: without the client library, or with too short a timeout.
+
+    least: the shortest timeout in seconds.
+    """
+    if KUBERNETES_IMPORT_ERROR:
+        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    if module.params["timeout"] < least:
+        module.fail_json(msg=f"timeout: must be {least} or more, not {module.params['timeout']}.")
+
 
 _HEADER_WORD = re.compile(r"[!-~]+")
 

@@ -103,11 +103,11 @@ reason:
 import re
 from typing import Any, Callable, Mapping
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import (
@@ -129,8 +129,8 @@ def check_options(options: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the values of the options, None if nothing is."""
     if not re.fullmatch("[a-z0-9-]+/[a-z0-9.-]+", options["daemonset"]):
         return f'daemonset: must be NAMESPACE/NAME, not "{options["daemonset"]}".'
-    if not 1 <= options["timeout"] <= 600:
-        return f"timeout: must be from 1 to 600, not {options['timeout']}."
+    if options["timeout"] > 600:
+        return f"timeout: must be 600 or less, not {options['timeout']}."
     for resource in options["resources"]:
         reason = check_resource_name(resource)
         if reason:
@@ -191,8 +191,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module, least=1)
     problem = check_options(module.params)
     if problem:
         module.fail_json(msg=problem)

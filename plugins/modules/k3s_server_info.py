@@ -132,6 +132,8 @@ def main() -> None:
     bad = [url for url in urls if not url.startswith("https://")]
     if bad or not urls:
         module.fail_json(msg=f"urls must be addresses such as https://192.0.2.11:6443, not {bad}.")
+    if module.params["timeout"] < 0:
+        module.fail_json(msg=f"timeout: must be 0 or more, not {module.params['timeout']}.")
 
     def ask_one(url: str) -> Answer:
         return ask(url, module.params["token"], module.params["user"], _REQUEST_TIMEOUT)

@@ -82,13 +82,13 @@ reason:
 
 from typing import Any, Mapping, Sequence
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
     KubeApi,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_manifests import (
@@ -160,8 +160,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module)
     options = module.params
     for item in options["objects"]:
         problem = check_object(item)

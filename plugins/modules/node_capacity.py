@@ -188,7 +188,7 @@ waited:
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_verdict import (
     Target,
     Verdict,
@@ -199,9 +199,9 @@ from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_verdict impo
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
     KubeApi,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import list_nodes, list_pods
@@ -283,9 +283,8 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Target]:
     Raises:
         ValueError: Why an option cannot be used, as a sentence.
     """
-    for option in ("minimum", "timeout"):
-        if options[option] is not None and options[option] < 0:
-            raise ValueError(f"{option}: must be 0 or more, not {options[option]}.")
+    if options["minimum"] is not None and options["minimum"] < 0:
+        raise ValueError(f"minimum: must be 0 or more, not {options['minimum']}.")
     reason = check_resource_name(options["resource"])
     if reason:
         raise ValueError(f"resource: {reason}")
@@ -351,8 +350,7 @@ def main() -> None:
         required_one_of=[("expected", "minimum")],
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module)
     try:
         targets = read_options(module.params)
     except ValueError as error:

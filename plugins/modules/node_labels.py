@@ -148,13 +148,13 @@ reason:
 
 from typing import Any, Mapping
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
     KubeApi,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import get_node, patch_node
@@ -236,8 +236,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module)
     options = module.params
     problem = check_marks(options["owner"], options["labels"], options["taints"])
     if problem:

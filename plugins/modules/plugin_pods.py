@@ -124,13 +124,13 @@ reason:
 import datetime
 from typing import Any, Mapping, Sequence
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
     KubeApi,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import annotate_pod, list_pods
@@ -204,8 +204,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module)
     try:
         result = run(module.params, module.check_mode)
     except ApiError as error:

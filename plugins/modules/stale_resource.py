@@ -73,12 +73,12 @@ reason:
 
 from typing import Any, Mapping
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rocknpu.edge.plugins.module_utils.capacity_wait import Deadline, wait_until
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_api import (
     AUTH_ARGUMENTS,
-    KUBERNETES_IMPORT_ERROR,
     ApiError,
+    check_start,
     connect,
 )
 from ansible_collections.rocknpu.edge.plugins.module_utils.kube_nodes import (
@@ -145,8 +145,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if KUBERNETES_IMPORT_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_IMPORT_ERROR)
+    check_start(module)
     problem = check_resource_name(module.params["resource"])
     if problem:
         module.fail_json(msg=f"resource: {problem}")
