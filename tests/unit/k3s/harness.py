@@ -77,6 +77,7 @@ READING: dict[str, Any] = {
     "image_archives": [],
     "files": dict.fromkeys(
         (
+            "binary",
             "other_unit",
             "unit",
             "founded",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.k3s.harness import READING, Edge, Outcome, fake_k3s, make_release
+from unit.k3s.harness import READING, VERSION, Edge, Outcome, fake_k3s, make_release
 
 SECRET = "a token with spaces 4711"
 HASH = "0f" * 32
@@ -100,3 +100,12 @@ def test_what_is_on_the_host_is_seen(edge: Edge, tmp_path: Path) -> None:
     assert "k3s v1.38.0+k3s1 is installed" in message
     assert "is a k3s agent (it has that service)" in message
     assert "group k3s_agent" in message
+
+
+def test_a_release_that_is_there_is_not_looked_for(edge: Edge) -> None:
+    board = edge.add("server", "k3s_server")
+    (board / "bin" / f"k3s-{VERSION}").write_text(fake_k3s(), encoding="utf-8")
+    edge.add("bare", "k3s_agent")
+    messages = edge.run("inspect", "admit", extra={"_k3s_download_tries": 1}).messages
+    assert "cannot be had from" in messages["bare"]
+    assert "cannot be had from" not in messages.get("server", "")
