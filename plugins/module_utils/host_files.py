@@ -225,8 +225,8 @@ def describe_change(change: Change) -> list[dict[str, Any]]:
     """The differences as Ansible displays them."""
     wanted, present = change.wanted, change.present
     found: list[dict[str, Any]] = []
-    if change.anew and wanted.secret:
-        found.append({"prepared": f"{wanted.path}: the new content is secret\n"})
+    if change.anew and _is_confidential(change):
+        found.append({"prepared": f"{wanted.path}: the content is secret\n"})
     elif change.anew:
         found.append(
             {
@@ -243,6 +243,17 @@ def describe_change(change: Change) -> list[dict[str, Any]]:
             path = {"path": wanted.path}
             found.append({"before": {**path, **before}, "after": {**path, **after}})
     return found
+
+
+def _is_confidential(change: Change) -> bool:
+    """Whether one of the two contents is secret: what others may not read is shown to nobody else.
+
+    A file that was for its owner alone and stays so shows the content that it is given openly.
+    """
+    wanted, present = change.wanted, change.present
+    was_private = present.state == "file" and not (present.mode or 0) & 0o077
+    stays_private = wanted.state == "file" and not wanted.mode & 0o077
+    return wanted.secret or (was_private and not stays_private)
 
 
 def _text(side: Wanted | Present) -> str:

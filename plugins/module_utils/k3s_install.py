@@ -33,8 +33,8 @@ def read_config(path: str) -> dict[str, Any]:
     }
 
 
-# From the beginning of a word, so that a long one is looked at once.
-_KEY = re.compile(r"(?<![a-z0-9-])([a-z][a-z0-9-]*)[\"']? *:")
+# From the beginning of a word, so that a long one is looked at once. A plus sign appends to a list.
+_KEY = re.compile(r"(?<![a-z0-9-])([a-z][a-z0-9-]*)[+]?[\"']? *:")
 
 
 def _uncommented(text: str) -> str:

@@ -52,6 +52,8 @@ options:
     description:
       - What is to be in files whose content nobody is to see, by their path in O(files).
       - It is in no difference, no result, and not in the log that modules write on the host.
+      - No difference shows what only the owner of a file could read before it is removed, or opened
+        to others.
     type: dict
     default: {}
   owner:
@@ -116,6 +118,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.validation import check_type_path
 
 from ..module_utils.host_files import (
     Change,
@@ -166,7 +169,9 @@ def find_content(module: AnsibleModule, file: dict[str, Any]) -> bytes:
 
 def read_wanted(module: AnsibleModule) -> list[Wanted]:
     """The files of the options, with what is left to defaults."""
-    secrets = module.params["secrets"]
+    secrets = module.params["secrets"] = {
+        check_type_path(path): text for path, text in module.params["secrets"].items()
+    }
     owner = {
         "uid": find_id(module, "owner", lambda name: pwd.getpwnam(name).pw_uid),
         "gid": find_id(module, "group", lambda name: grp.getgrnam(name).gr_gid),

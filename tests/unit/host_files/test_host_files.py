@@ -127,7 +127,35 @@ def test_a_secret_is_never_shown(tmp_path: Path, secret: str) -> None:
     assert "secret after" not in printed
     assert "'secret'" not in printed
     assert "log: " in printed and "plain" in printed
-    assert result["diff"][0]["prepared"] == f"{tmp_path}/token: the new content is secret\n"
+    assert result["diff"][0]["prepared"] == f"{tmp_path}/token: the content is secret\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "entry", "is_shown"),
+    [
+        (0o600, {"state": "absent"}, False),
+        (0o600, {"state": "link", "target": "elsewhere"}, False),
+        (0o600, {"content": "open"}, False),
+        (0o600, {"content": "open", "mode": "0600"}, True),
+        (0o640, {"state": "absent"}, True),
+    ],
+)
+def test_what_was_for_its_owner_alone_is_shown_to_nobody(
+    tmp_path: Path, mode: int, entry: dict[str, Any], is_shown: bool
+) -> None:
+    (tmp_path / "x").write_text("the old password")
+    (tmp_path / "x").chmod(mode)
+    result = _run({"path": f"{tmp_path}/x", **entry})
+    assert result["changed"]
+    assert ("the old password" in str(result)) == is_shown
+
+
+def test_paths_of_secrets_are_those_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _run({"path": "~/x"}, secrets={"$HOME/x": "hidden"})["changed"]
+    assert (tmp_path / "x").read_text() == "hidden"
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,11 @@ LOGS = {
         "The log shows no known cause",
     ),
     "silent": ("", "(none)"),
+    "addresses": (
+        'level=fatal msg="parse \\"postgres://k3s:a/b@192.0.2.9/k3s\\": invalid port"\n'
+        "level=error msg=invalid proxy http://edge:hunter2@proxy.lan:3128",
+        'postgres://********@192.0.2.9/k3s\\": invalid port',
+    ),
     "secret": (
         f'joining with {TOKEN} and K10{"0f" * 32}::node:{TOKEN} token=abc password: "d e f"',
         "joining with ******** and ******** token=******** password: ********",
@@ -183,6 +188,7 @@ def test_causes(edge: Edge) -> None:
         assert part in message
     for text in (outcome.output, *outcome.messages.values()):
         assert TOKEN not in text
+        assert "hunter2" not in text
         assert base64.b64encode(TOKEN.encode()).decode() not in text
     assert "no known cause" not in outcome.messages["token"]
 

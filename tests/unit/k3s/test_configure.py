@@ -83,9 +83,11 @@ def test_secrets_are_not_displayed(edge: Edge) -> None:
     secret = "postgres://k3s:hunter2@192.0.2.9/k3s"
     datastore = edge.add("server", "k3s_server", k3s_config={"datastore-endpoint": secret})
     adopted = edge.add("adopted", "k3s_agent")
+    proxied = edge.add("proxied", "k3s_agent")
     plain = edge.add("plain", "k3s_agent")
     for board, text in {
         adopted: f"server: https://x:6443\n'token': {secret}\n",
+        proxied: "etcd-s3-proxy+: http://edge:hunter2@proxy.lan:3128\n",
         plain: "token-file: /etc/old\nagent-token-file: /etc/older\n",
     }.items():
         (board / "etc").mkdir()
@@ -138,12 +140,15 @@ def test_files_that_the_inventory_asks_for(edge: Edge) -> None:
     for board in (gone, kept):
         for name in names.values():
             (board / name).parent.mkdir(parents=True, exist_ok=True)
-            (board / name).touch()
+            (board / name).write_text("hunter2", encoding="utf-8")
+            (board / name).chmod(0o644 if "kubelet" in name else 0o600)
+    (gone / names["kubelet"]).write_text("maxPods: 5", encoding="utf-8")
 
     first = edge.run("present", "configure", arguments=["--diff", "-vvv"])
     assert first.messages == {}
     assert "hunter2" not in first.output
     assert "+maxPods: 20" in first.output
+    assert "-maxPods: 5" in first.output
     assert (agent / names["registries"]).read_text() == mark("k3s_registries") + (
         "configs:\n"
         "  registry.lan:5000:\n"

@@ -68,6 +68,7 @@ def test_what_it_returns_is_what_it_documents(tmp_path: Path) -> None:
         ("node-name: x\n# token: no\n", {"node-name"}),
         ('{"node-name": "x", "agent-token": "y"}', {"node-name", "agent-token"}),
         ("'token' : x\n", {"token"}),
+        ("agent-token+: x\n'token+': x\n", {"agent-token", "token"}),
         ("a:\n  - etcd-s3-secret-key: x\n", {"a", "etcd-s3-secret-key"}),
         ("", set()),
         # As long as it may be; looked at once, this takes no time.
