@@ -36,7 +36,7 @@ def _shown(rule: str, value: Any, option: Mapping[str, Any]) -> str:
     if isinstance(value, (dict, list)):
         return ", not a dictionary" if isinstance(value, dict) else ", not a list"
     text = json.dumps(value, ensure_ascii=False)
-    # The address of somebody, with a password.
-    if "://" in text and "@" in text:
+    # What stands before it in an address may be a password, also where the address is misspelt.
+    if "@" in text:
         return ""
     return f", not {text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + '...'}"

@@ -229,9 +229,10 @@ def test_broken_rules_name_host_variable_rule_and_place(problems_of, name, value
     assert sentence.endswith("; set it in host_vars/board-01.yml.")
 
 
+@pytest.mark.parametrize("scheme", ["https://", "https:/", ""])
 @pytest.mark.parametrize("name", ["k3s_mirror_url", "k3s_server_url"])
-def test_a_password_in_an_address_is_not_told(problems_of, name):
-    sentences = problems_of(**{name: "https://edge:hunter2@x/k3s"})
+def test_a_password_in_an_address_is_not_told(problems_of, name, scheme):
+    sentences = problems_of(**{name: f"{scheme}edge:hunter2@x/k3s"})
     assert sum(text.startswith(f"board-01: {name}: must be ") for text in sentences) == 1
     assert "hunter2" not in str(sentences)
 

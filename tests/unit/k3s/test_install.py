@@ -81,13 +81,15 @@ def test_files_that_are_wrong(edge: Edge, tmp_path: Path) -> None:
 
     messages = edge.run("admit", "present", "binary", "images").messages
     assert "corrupt/k3s on the control node has SHA-256" in messages["corrupt"]
-    assert 'but "k3s version v1.36.0+k3s1 (0123abcd)' in messages["stale"]
+    assert 'but "k3s version v1.36.0+k3s1 (0123abcd)": correct' in messages["stale"]
+    assert "or put the files of that version into k3s_airgap_dir for" in messages["stale"]
     # The file of the other architecture was taken, and does not run here.
     assert f"k3s-arm64 from {tmp_path}/foreign does not report version" in messages["foreign"]
     assert installed(boards["foreign"]) == {"k3s": "of another installer"}
     assert "has no SHA-256 of k3s: put" in messages["unlisted"]
     assert "images-amd64.tar.gz on the control node has SHA-256" in messages["images"]
     assert "empty/k3s is not on the control node" in messages["empty"]
+    assert "no SHA-256" not in messages["empty"]
     for name in ("corrupt", "stale", "unlisted", "empty"):
         assert installed(boards[name]) == {}
     assert not (boards["images"] / "data").exists()
@@ -126,13 +128,22 @@ def test_upgrade_and_rebuilt_file(edge: Edge, tmp_path: Path) -> None:
     assert (rebuilt / "verbs").read_text() == "restart\nrestart\n"
 
 
+class Releases(http.server.SimpleHTTPRequestHandler):
+    """A directory, of which one version is for others."""
+
+    def send_head(self) -> Any:
+        if self.path.startswith("/v1.39.0"):
+            return self.send_error(403)
+        return super().send_head()
+
+
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """A release address on loopback."""
     make_release(tmp_path / "www" / VERSION)
     wrong = make_release(tmp_path / "www" / NEWER, NEWER)
     (wrong / "k3s").write_text("half a file", encoding="utf-8")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "www")
+    handler = functools.partial(Releases, directory=tmp_path / "www")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
@@ -140,7 +151,13 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def test_from_release_address(edge: Edge, address: str) -> None:
-    versions = {"right": VERSION, "wrong": NEWER, "missing": "v1.38.0+k3s1", "given": VERSION}
+    versions = {
+        "right": VERSION,
+        "wrong": NEWER,
+        "missing": "v1.38.0+k3s1",
+        "refused": "v1.39.0+k3s1",
+        "given": VERSION,
+    }
     boards = {
         name: edge.add(name, "k3s_agent", k3s_version=version, k3s_mirror_url=address)
         for name, version in versions.items()
@@ -154,6 +171,7 @@ def test_from_release_address(edge: Edge, address: str) -> None:
     for name, reason in {"missing": "404", "silent": "Connection refused"}.items():
         assert reason in messages[name]
         assert messages[name].endswith("of the control node and set k3s_airgap_dir.")
+        assert "Status code" not in messages[name]
     del edge.hosts["silent"]
     edge.groups["k3s_agent"].remove("silent")
 
@@ -161,8 +179,9 @@ def test_from_release_address(edge: Edge, address: str) -> None:
     assert installed(boards["right"]) == {"k3s": f"k3s-{VERSION}", f"k3s-{VERSION}": fake_k3s()}
     assert "checksum" in messages["wrong"]
     assert f"{address}v1.38.0%2Bk3s1 " in messages["missing"]
+    assert "(HTTP Error 403: Forbidden)" in messages["refused"]
     assert "checksum" in messages["given"]
-    for name in ("wrong", "missing", "given"):
+    for name in ("wrong", "missing", "refused", "given"):
         assert "set k3s_airgap_dir" in messages[name]
         assert installed(boards[name]) == {}
 
